@@ -1,0 +1,136 @@
+//! Where the time of a local limiter comes from.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+/// A clock that a [`LocalLimiter`](crate::LocalLimiter) can go by.
+///
+/// Time is counted in nanoseconds from any fixed point. A clock should never run backwards; where one does, an older
+/// time counts as the newest one seen.
+pub trait Clock: Send + Sync + 'static {
+    /// The time now.
+    fn now(&self) -> u64;
+
+    /// Ends when the clock says `time`, or later.
+    fn sleep_until(&self, time: u64) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+}
+
+/// The monotonic clock of the machine: the default.
+#[derive(Clone, Debug)]
+pub struct SystemClock {
+    start: Instant,
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self { start: Instant::now() }
+    }
+}
+
+impl Clock for SystemClock {
+    #[inline]
+    fn now(&self) -> u64 {
+        let elapsed = self.start.elapsed();
+        // 584 years of nanoseconds fit.
+        elapsed.as_secs() * 1_000_000_000 + u64::from(elapsed.subsec_nanos())
+    }
+
+    fn sleep_until(&self, time: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let until = self.start.checked_add(Duration::from_nanos(time));
+        Box::pin(async move {
+            match until {
+                Some(until) => tokio::time::sleep_until(until.into()).await,
+                None => std::future::pending().await,
+            }
+        })
+    }
+}
+
+/// A clock that stands still until it is told to move on, so that limits can be tested without sleeping.
+///
+/// Its clones show the same time. Calls that wait for their turn go on when the clock is advanced to it.
+///
+/// ```
+/// # extern crate limiter_core as limiter;
+/// use limiter::{LocalLimiter, ManualClock, Quota, Rule, Strategy};
+/// use std::time::Duration;
+///
+/// let rule = Rule::new("orders", Strategy::SlidingLog, Quota::new(1, Duration::from_secs(4)));
+/// let clock = ManualClock::new();
+/// let limiter = LocalLimiter::builder().clock(clock.clone()).build();
+///
+/// assert!(limiter.check_sync(&rule, "alice", 1).is_allowed());
+/// assert!(!limiter.check_sync(&rule, "alice", 1).is_allowed());
+/// clock.advance(Duration::from_secs(4));
+/// assert!(limiter.check_sync(&rule, "alice", 1).is_allowed());
+/// ```
+#[derive(Clone, Default)]
+pub struct ManualClock {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    now: AtomicU64,
+    sleepers: Mutex<Vec<(u64, Waker)>>,
+}
+
+impl ManualClock {
+    /// A clock that stands still.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Moves the clock, and wakes the calls whose turn has come.
+    pub fn advance(&self, by: Duration) {
+        let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
+        let mut sleepers = self.sleepers();
+        let now = self.now().saturating_add(by);
+        self.shared.now.store(now, Ordering::Release);
+        let due: Vec<_> = sleepers.extract_if(.., |(time, _)| *time <= now).collect();
+        drop(sleepers);
+        for (_, waker) in due {
+            waker.wake();
+        }
+    }
+
+    /// How far the clock has been advanced in all.
+    pub fn elapsed(&self) -> Duration {
+        Duration::from_nanos(self.now())
+    }
+
+    fn sleepers(&self) -> std::sync::MutexGuard<'_, Vec<(u64, Waker)>> {
+        self.shared.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> u64 {
+        self.shared.now.load(Ordering::Acquire)
+    }
+
+    fn sleep_until(&self, time: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let clock = self.clone();
+        Box::pin(poll_fn(move |context| {
+            // The lock is taken first, so that the clock cannot move between the look and the entry in the list.
+            let mut sleepers = clock.sleepers();
+            if clock.now() >= time {
+                return Poll::Ready(());
+            }
+            if !sleepers.iter().any(|(until, waker)| *until == time && waker.will_wake(context.waker())) {
+                sleepers.push((time, context.waker().clone()));
+            }
+            Poll::Pending
+        }))
+    }
+}
+
+impl std::fmt::Debug for ManualClock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ManualClock({:?})", self.elapsed())
+    }
+}

@@ -1,0 +1,118 @@
+//! Which limiter a call asks: the one of its scope, else the one installed, else the one of this process.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{error, fmt};
+
+use once_cell::sync::{Lazy, OnceCell};
+
+use crate::{Limiter, LocalLimiter};
+
+static INSTALLED: OnceCell<Box<dyn Limiter>> = OnceCell::new();
+static PROCESS_WIDE: Lazy<LocalLimiter> = Lazy::new(LocalLimiter::new);
+/// Stays false in a program that never opens a scope, and spares its calls the look at the task.
+static SCOPED: AtomicBool = AtomicBool::new(false);
+
+tokio::task_local! {
+    static SCOPE: Arc<dyn Limiter>;
+}
+
+/// Makes `limiter` answer every annotated function of this process that does not say `store = "local"`.
+///
+/// Once per process, before the first call: those that came earlier were answered by the process's own limiter.
+///
+/// ```
+/// # extern crate limiter_core as limiter;
+/// use limiter::LocalLimiter;
+///
+/// limiter::install(LocalLimiter::builder().max_keys(10_000).build())?;
+/// # Ok::<(), limiter::AlreadyInstalled>(())
+/// ```
+///
+/// # Errors
+///
+/// If a limiter is installed already; that one stays.
+pub fn install(limiter: impl Limiter + 'static) -> Result<(), AlreadyInstalled> {
+    INSTALLED.set(Box::new(limiter)).map_err(|_| AlreadyInstalled)
+}
+
+/// A limiter was installed before, and stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AlreadyInstalled;
+
+impl fmt::Display for AlreadyInstalled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a limiter is installed already; call `install` once, and `scope` in tests")
+    }
+}
+
+impl error::Error for AlreadyInstalled {}
+
+/// Gives `future` a limiter of its own, whatever is installed, so that tests run in parallel.
+///
+/// Tasks that the future spawns are outside of the scope; give each its own with a clone of the limiter.
+///
+/// ```
+/// # extern crate limiter_core as limiter;
+/// use limiter::{LocalLimiter, ManualClock, scope};
+///
+/// # async fn get_order() {}
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let clock = ManualClock::new();
+/// let limiter = LocalLimiter::builder().clock(clock.clone()).build();
+/// scope(limiter, async {
+///     get_order().await;
+///     clock.advance(std::time::Duration::from_secs(4));
+///     get_order().await;
+/// })
+/// .await;
+/// # }
+/// ```
+pub async fn scope<F: Future>(limiter: impl Limiter + 'static, future: F) -> F::Output {
+    SCOPED.store(true, Ordering::Relaxed);
+    let limiter: Arc<dyn Limiter> = Arc::new(limiter);
+    SCOPE.scope(limiter, future).await
+}
+
+/// Gives the functions that `run` calls a limiter of their own, as [`scope`] does.
+pub fn scope_sync<T>(limiter: impl Limiter + 'static, run: impl FnOnce() -> T) -> T {
+    SCOPED.store(true, Ordering::Relaxed);
+    let limiter: Arc<dyn Limiter> = Arc::new(limiter);
+    SCOPE.sync_scope(limiter, run)
+}
+
+/// The limiter of this process that needs no set-up.
+pub(crate) fn process_wide() -> &'static LocalLimiter {
+    &PROCESS_WIDE
+}
+
+/// The limiter that a call made here and now asks.
+pub(crate) fn current() -> Current {
+    // A scope is opened by the very task that looks here, so a relaxed load cannot miss it.
+    if SCOPED.load(Ordering::Relaxed)
+        && let Ok(limiter) = SCOPE.try_with(Arc::clone)
+    {
+        return Current::Scoped(limiter);
+    }
+    match INSTALLED.get() {
+        Some(limiter) => Current::Static(&**limiter),
+        None => Current::Static(process_wide()),
+    }
+}
+
+pub(crate) enum Current {
+    Scoped(Arc<dyn Limiter>),
+    Static(&'static dyn Limiter),
+}
+
+impl Deref for Current {
+    type Target = dyn Limiter;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Scoped(limiter) => &**limiter,
+            Self::Static(limiter) => *limiter,
+        }
+    }
+}

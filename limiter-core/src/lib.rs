@@ -1,0 +1,33 @@
+//! The limiters behind the crate `limiter`, which is the one to use: it adds the annotation.
+//!
+//! The way of a call: annotated function → [`Site`] → [`Call`] → [`Limiter`] → [`Strategy`] → [`Decision`] → the body,
+//! or the fallback, which gets a [`Rejected`].
+
+mod clock;
+mod cost;
+mod decision;
+mod installed;
+mod key;
+mod limiter;
+mod local;
+mod quota;
+mod rejected;
+mod rule;
+mod site;
+mod strategy;
+
+#[doc(hidden)]
+pub mod private;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use cost::Cost;
+pub use decision::{DecidedBy, Decision, Reason};
+pub use installed::{AlreadyInstalled, install, scope, scope_sync};
+pub use key::{Key, LimitKey};
+pub use limiter::{Answer, Call, Limiter, OnError};
+pub use local::{LocalLimiter, LocalLimiterBuilder};
+pub use quota::{Quota, QuotaError};
+pub use rejected::{FromRejected, Rejected};
+pub use rule::{Rule, RuleError};
+pub use site::{Counts, Place, Site, sites};
+pub use strategy::Strategy;

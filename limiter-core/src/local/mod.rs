@@ -1,0 +1,161 @@
+//! The limiter of this process.
+
+mod rules;
+mod stored_key;
+mod table;
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rules::Rules;
+
+use crate::clock::{Clock, SystemClock};
+use crate::limiter::{Answer, Call, Limiter};
+use crate::strategy::Question;
+use crate::{Cost, Decision, Key, LimitKey, Rule};
+
+/// Decides in this process alone. It needs no set-up, and is the default.
+///
+/// Clones share their state. It holds at most [`max_keys`](LocalLimiterBuilder::max_keys) keys for each rule. Keys that
+/// have all their permits back are idle: they make room for others. Where there is no idle one, new keys share one state
+/// until there is; nobody's limit is ever reset to make room.
+///
+/// In code that is not async, the `_sync` methods do what [`Limiter`]'s do.
+#[derive(Clone)]
+pub struct LocalLimiter {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    clock: AnyClock,
+    rules: Rules,
+}
+
+/// The default clock without a detour, any other behind one.
+enum AnyClock {
+    System(SystemClock),
+    Other(Box<dyn Clock>),
+}
+
+impl LocalLimiter {
+    /// A limiter with the defaults: 1,000,000 keys for each rule, the machine's monotonic clock.
+    pub fn new() -> Self {
+        Self::builder().build()
+    }
+
+    /// A limiter made to measure.
+    ///
+    /// ```
+    /// # extern crate limiter_core as limiter;
+    /// use limiter::{LocalLimiter, ManualClock};
+    ///
+    /// let limiter = LocalLimiter::builder().max_keys(10_000).clock(ManualClock::new()).build();
+    /// ```
+    pub fn builder() -> LocalLimiterBuilder {
+        LocalLimiterBuilder { max_keys: 1_000_000, clock: AnyClock::System(SystemClock::default()) }
+    }
+
+    /// Takes `cost` permits of `key`, or none.
+    #[must_use = "a decision that nobody looks at limits nothing"]
+    pub fn check_sync<K: LimitKey + ?Sized>(&self, rule: &Rule, key: &K, cost: impl Cost) -> Decision {
+        self.decide_sync(rule, &Key::of(key), cost.permits(), Duration::ZERO)
+    }
+
+    /// How a call of cost 1 would fare. It takes nothing.
+    pub fn peek_sync<K: LimitKey + ?Sized>(&self, rule: &Rule, key: &K) -> Decision {
+        self.shared.rules.table(rule).look(Key::of(key).as_bytes(), self.now())
+    }
+
+    /// Gives `key` all its permits back.
+    pub fn reset_sync<K: LimitKey + ?Sized>(&self, rule: &Rule, key: &K) {
+        self.shared.rules.table(rule).forget(Key::of(key).as_bytes());
+    }
+
+    pub(crate) fn decide_sync(&self, rule: &Rule, key: &Key, cost: u64, longest_wait: Duration) -> Decision {
+        let longest_wait = u64::try_from(longest_wait.as_nanos()).unwrap_or(u64::MAX).min(FAR_AWAY);
+        let question = Question { now: self.now(), cost, longest_wait };
+        self.shared.rules.table(rule).decide(key.as_bytes(), question)
+    }
+
+    fn now(&self) -> u64 {
+        let now = match &self.shared.clock {
+            AnyClock::System(clock) => clock.now(),
+            AnyClock::Other(clock) => clock.now(),
+        };
+        now.min(FAR_AWAY)
+    }
+}
+
+/// 146 years in nanoseconds: no clock and no wait gets past it, so that sums of times never overflow.
+const FAR_AWAY: u64 = 1 << 62;
+
+impl Default for LocalLimiter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for LocalLimiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalLimiter").finish_non_exhaustive()
+    }
+}
+
+impl Limiter for LocalLimiter {
+    fn decide(&self, call: Call<'_>) -> Answer<Decision> {
+        Answer::now(self.decide_sync(call.rule, call.key, call.cost, call.longest_wait))
+    }
+
+    fn look(&self, rule: &Rule, key: &Key) -> Answer<Decision> {
+        Answer::now(self.shared.rules.table(rule).look(key.as_bytes(), self.now()))
+    }
+
+    fn forget(&self, rule: &Rule, key: &Key) -> Answer<()> {
+        self.shared.rules.table(rule).forget(key.as_bytes());
+        Answer::now(())
+    }
+
+    fn turn(&self, decision: &Decision) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        match (decision.turn(), &self.shared.clock) {
+            (None, _) => Box::pin(std::future::ready(())),
+            (Some(turn), AnyClock::System(clock)) => clock.sleep_until(turn),
+            (Some(turn), AnyClock::Other(clock)) => clock.sleep_until(turn),
+        }
+    }
+
+    fn local(&self) -> &LocalLimiter {
+        self
+    }
+}
+
+/// Makes a [`LocalLimiter`].
+#[must_use = "a builder makes nothing until it is told to `build`"]
+pub struct LocalLimiterBuilder {
+    max_keys: usize,
+    clock: AnyClock,
+}
+
+impl LocalLimiterBuilder {
+    /// How many keys to hold for each rule, at the most. With 0, all keys of a rule share one state.
+    pub fn max_keys(self, max_keys: usize) -> Self {
+        Self { max_keys, ..self }
+    }
+
+    /// Where the time comes from.
+    pub fn clock(self, clock: impl Clock) -> Self {
+        Self { clock: AnyClock::Other(Box::new(clock)), ..self }
+    }
+
+    /// The limiter.
+    pub fn build(self) -> LocalLimiter {
+        LocalLimiter { shared: Arc::new(Shared { clock: self.clock, rules: Rules::new(self.max_keys) }) }
+    }
+}
+
+impl fmt::Debug for LocalLimiterBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalLimiterBuilder").field("max_keys", &self.max_keys).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,158 @@
+//! A decision that said no, as the fallback and the error type see it.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::rule::Name;
+use crate::{DecidedBy, Decision, Quota, Reason, Rule};
+
+/// A call that was rejected: what a fallback gets as its last argument, and an error one can return.
+///
+/// Its text tells the rule and when to come back, never the key.
+///
+/// ```
+/// # extern crate limiter_core as limiter;
+/// # use limiter::{Limiter, LocalLimiter, Quota, Rule, Strategy};
+/// # use std::time::Duration;
+/// # const RULE: Rule = Rule::new("orders", Strategy::SlidingLog, Quota::new(1, Duration::from_secs(4)));
+/// # let limiter = LocalLimiter::builder().clock(limiter::ManualClock::new()).build();
+/// # limiter.check_sync(&RULE, "alice", 1).into_result(&RULE).unwrap();
+/// let rejected = limiter.check_sync(&RULE, "alice", 1).into_result(&RULE).unwrap_err();
+/// assert_eq!(rejected.to_string(), r#"the limit "orders" of 1 per 4s is reached; try again in 4s"#);
+/// ```
+#[derive(Clone)]
+pub struct Rejected {
+    rule: Name,
+    quota: Quota,
+    reason: Reason,
+    decided_by: DecidedBy,
+    remaining: u64,
+    retry_after: Option<Duration>,
+}
+
+impl Rejected {
+    pub(crate) fn new(rule: &Rule, decision: &Decision) -> Self {
+        Self {
+            rule: rule.name_handle().clone(),
+            quota: rule.quotas()[decision.quota()],
+            reason: decision.reason(),
+            decided_by: decision.decided_by(),
+            remaining: decision.remaining(),
+            retry_after: decision.retry_after(),
+        }
+    }
+
+    /// The name of the rule.
+    pub fn rule(&self) -> &str {
+        self.rule.as_str()
+    }
+
+    /// The permits of the quota that had the last word.
+    pub fn limit(&self) -> u64 {
+        self.quota.permits()
+    }
+
+    /// The window of the quota that had the last word.
+    pub fn window(&self) -> Duration {
+        self.quota.window()
+    }
+
+    /// How many permits are left: fewer than the call costs.
+    pub fn remaining(&self) -> u64 {
+        self.remaining
+    }
+
+    /// After how long the same call would be admitted, exactly, if nobody else calls. Nothing where waiting would not
+    /// help, or nobody knows.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
+    }
+
+    /// Why the call was rejected.
+    pub fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    /// Who decided.
+    pub fn decided_by(&self) -> DecidedBy {
+        self.decided_by
+    }
+}
+
+impl fmt::Display for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (rule, limit, window) = (self.rule(), self.limit(), self.window());
+        match self.reason {
+            Reason::Exceeded => write!(f, "the limit {rule:?} of {limit} per {window:?} is reached")?,
+            Reason::TooCostly => {
+                let capacity = self.quota.capacity();
+                write!(
+                    f,
+                    "the call costs more than the {capacity} permits that the limit {rule:?} ever has"
+                )?;
+            }
+            Reason::Unavailable => write!(f, "the limit {rule:?} cannot be checked right now")?,
+        }
+        match self.retry_after {
+            Some(time) => write!(f, "; try again in {:?}", readable(time)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Rounded up to whole milliseconds, so that whoever comes back then is admitted.
+fn readable(time: Duration) -> Duration {
+    let millis = time.as_nanos().div_ceil(1_000_000);
+    u64::try_from(millis).map_or(time, Duration::from_millis)
+}
+
+impl fmt::Debug for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rejected")
+            .field("rule", &self.rule())
+            .field("reason", &self.reason)
+            .field("quota", &self.quota)
+            .field("remaining", &self.remaining)
+            .field("retry_after", &self.retry_after)
+            .field("decided_by", &self.decided_by)
+            .finish()
+    }
+}
+
+impl std::error::Error for Rejected {}
+
+/// A return type that can say by itself that the call was rejected, so that no fallback is needed.
+///
+/// ```
+/// # extern crate limiter_core as limiter;
+/// use limiter::{FromRejected, Rejected};
+///
+/// enum Reply { Order(String), Busy }
+///
+/// impl FromRejected for Reply {
+///     fn from_rejected(_: Rejected) -> Self {
+///         Reply::Busy
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "a call that returns `{Self}` cannot say that it was rejected: return a Result, or name a \"fallback\"",
+    label = "cannot say that a call was rejected",
+    note = "`Result<T, E>` with `E: From<Rejected>` and `Option<T>` can; other types by implementing `FromRejected`"
+)]
+pub trait FromRejected {
+    /// The answer to a rejected call.
+    fn from_rejected(rejected: Rejected) -> Self;
+}
+
+impl<T, E: From<Rejected>> FromRejected for Result<T, E> {
+    fn from_rejected(rejected: Rejected) -> Self {
+        Err(rejected.into())
+    }
+}
+
+impl<T> FromRejected for Option<T> {
+    fn from_rejected(_: Rejected) -> Self {
+        None
+    }
+}

@@ -1,0 +1,182 @@
+//! How a rule is computed: one room for each strategy, and the few lines that ask them.
+//!
+//! A room answers two questions about a state, with time as an argument: `earliest`, when could this call go, and
+//! `take`, it goes then. All else follows: whether a call is admitted, how long it waits, when to retry, several
+//! quotas at once, and whether a key is idle.
+//!
+//! To add a strategy: add a folder with its page and its room, and name it in [`strategies!`] below.
+
+mod fixed_window;
+mod leaky_bucket;
+mod sliding_log;
+mod sliding_window;
+mod standing;
+mod terms;
+mod token_bucket;
+
+use std::fmt;
+
+pub(crate) use standing::Standing;
+pub(crate) use terms::Terms;
+
+use crate::Decision;
+
+/// What every strategy is: two questions about a state, and how that state stands.
+///
+/// Times are ticks of any one length since any one point; `now` and `at` never decrease from call to call, which the
+/// caller sees to.
+pub(crate) trait Room: 'static {
+    type State: Clone + Send + 'static;
+
+    /// Whether a quota may have a burst of its own.
+    const HAS_BURST: bool = false;
+
+    /// Whether calls may be counted together in samples.
+    const HAS_SAMPLES: bool = false;
+
+    /// The state of a key that has never called.
+    fn fresh(terms: &Terms) -> Self::State;
+
+    /// When a call of this cost could go, at the soonest: never before calls that went already, never at all if it
+    /// costs more than there can be.
+    fn earliest(state: &Self::State, terms: &Terms, now: u64, cost: u64) -> Option<u64>;
+
+    /// A call of this cost goes at `at`, which is not before its `earliest`.
+    fn take(state: &mut Self::State, terms: &Terms, at: u64, cost: u64);
+
+    /// How the state stands: a shortcut to what `earliest` says, never another opinion.
+    fn standing(state: &Self::State, terms: &Terms, now: u64) -> Standing;
+}
+
+/// Names every strategy once: its variant, its room, its name in the annotation, its promise.
+macro_rules! strategies {
+    ($($(#[$doc:meta])* $variant:ident = $room:ident, $name:literal;)*) => {
+        /// How a rule is computed. Each one keeps a promise.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Strategy {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Strategy {
+            /// Every strategy there is.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// The name that it has in the annotation.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+
+            pub(crate) const fn has_burst(self) -> bool {
+                match self {
+                    $(Self::$variant => <$room::Room as Room>::HAS_BURST,)*
+                }
+            }
+
+            pub(crate) const fn has_samples(self) -> bool {
+                match self {
+                    $(Self::$variant => <$room::Room as Room>::HAS_SAMPLES,)*
+                }
+            }
+
+            /// Lets `visitor` work with the room of this strategy.
+            pub(crate) fn enter<V: Visitor>(self, visitor: V) -> V::Output {
+                match self {
+                    $(Self::$variant => visitor.visit::<$room::Room>(),)*
+                }
+            }
+        }
+    };
+}
+
+strategies! {
+    /// At most `permits` in each window; a key's window starts with its first call.
+    FixedWindow = fixed_window, "fixed_window";
+    /// At most `permits` in *any* interval of one window; a permit comes back at most one sample late.
+    SlidingWindow = sliding_window, "sliding_window";
+    /// At most `permits` in *any* interval of one window; a permit comes back exactly one window later.
+    SlidingLog = sliding_log, "sliding_log";
+    /// In any interval of length t at most `burst + t * permits / window`.
+    TokenBucket = token_bucket, "token_bucket";
+    /// The bucket holds `burst` and drains `permits` per window; a call that would overflow it is rejected. With a
+    /// burst of 1 and waiting, calls leave evenly spaced.
+    LeakyBucket = leaky_bucket, "leaky_bucket";
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What wants to work with the room of a strategy, whichever it is.
+pub(crate) trait Visitor {
+    type Output;
+
+    fn visit<R: Room>(self) -> Self::Output;
+}
+
+/// When, what, and how patiently a call asks.
+#[derive(Clone, Copy)]
+pub(crate) struct Question {
+    pub(crate) now: u64,
+    pub(crate) cost: u64,
+    pub(crate) longest_wait: u64,
+}
+
+/// Decides a call of several quotas, each with its own state: it takes from all of them, or from none.
+pub(crate) fn decide<R: Room>(states: &mut [R::State], terms: &[Terms], question: Question) -> Decision {
+    let Question { now, cost, longest_wait } = question;
+    let (turn, quota) = match latest::<R>(states, terms, now, cost) {
+        Ok(found) => found,
+        Err(too_small) => return Decision::too_costly(too_small, stand::<R>(states, terms, now)),
+    };
+    let delay = turn - now;
+    if delay > longest_wait {
+        return Decision::exceeded(quota, delay, stand::<R>(states, terms, now));
+    }
+    if cost > 0 {
+        for (state, terms) in states.iter_mut().zip(terms) {
+            R::take(state, terms, turn, cost);
+        }
+    }
+    Decision::allowed(quota, turn, delay, stand::<R>(states, terms, now))
+}
+
+/// How a call of cost 1 would fare now.
+pub(crate) fn look<R: Room>(states: &[R::State], terms: &[Terms], now: u64) -> Decision {
+    let standing = stand::<R>(states, terms, now);
+    match latest::<R>(states, terms, now, 1) {
+        Ok((turn, quota)) if turn == now => Decision::allowed(quota, turn, 0, standing),
+        Ok((turn, quota)) => Decision::exceeded(quota, turn - now, standing),
+        Err(too_small) => Decision::too_costly(too_small, standing),
+    }
+}
+
+/// Whether the states remember nothing that matters from now on.
+pub(crate) fn is_idle<R: Room>(states: &[R::State], terms: &[Terms], now: u64) -> bool {
+    states
+        .iter()
+        .zip(terms)
+        .all(|(state, terms)| R::earliest(state, terms, now, terms.capacity).is_some_and(|turn| turn <= now))
+}
+
+/// The latest of the earliest times of all quotas, and which quota has it; or the quota that can never pay the cost.
+fn latest<R: Room>(states: &[R::State], terms: &[Terms], now: u64, cost: u64) -> Result<(u64, usize), usize> {
+    let mut latest = (now, 0);
+    for (quota, (state, terms)) in states.iter().zip(terms).enumerate() {
+        let turn = R::earliest(state, terms, now, cost).ok_or(quota)?;
+        if turn > latest.0 {
+            latest = (turn, quota);
+        }
+    }
+    Ok(latest)
+}
+
+fn stand<R: Room>(states: &[R::State], terms: &[Terms], now: u64) -> Standing {
+    let mut all = states.iter().zip(terms).map(|(state, terms)| R::standing(state, terms, now));
+    let first = all.next().expect("a rule has at least one quota");
+    all.fold(first, Standing::tightest)
+}

@@ -1,0 +1,242 @@
+//! What is meant: from the options as they were written, and the signature they stand on, to a plan.
+
+use std::time::Duration;
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens as _, quote};
+use syn::{Error, Expr, ExprPath, Ident, Path, Signature, Type};
+
+use crate::errors::Errors;
+use crate::flow::{self, Flow};
+use crate::number::Number;
+use crate::params::Params;
+use crate::parse::{Args, Value, unknown};
+use crate::quota::{self, Quota};
+use crate::{duration, key};
+
+const MOST_SAMPLES: u64 = 1_000;
+const LONGEST_NAME: usize = 200;
+
+/// What is written for a choice, and the variant of the core that it stands for.
+type Choices = &'static [(&'static str, &'static str)];
+const STRATEGIES: Choices = &[
+    ("fixed_window", "FixedWindow"),
+    ("sliding_window", "SlidingWindow"),
+    ("sliding_log", "SlidingLog"),
+    ("token_bucket", "TokenBucket"),
+    ("leaky_bucket", "LeakyBucket"),
+];
+const DEFAULT_STRATEGY: &str = "SlidingWindow";
+const STORES: Choices = &[("local", "Local")];
+const ON_ERRORS: Choices = &[("local", "Local"), ("allow", "Allow"), ("deny", "Deny")];
+const MODES: Choices = &[("enforce", "Enforce"), ("shadow", "Shadow")];
+
+pub(crate) struct Plan {
+    /// `None`: module path and function name.
+    pub(crate) name: Option<String>,
+    pub(crate) strategy: Ident,
+    /// At least one, or a mistake was reported.
+    pub(crate) quotas: Vec<Quota>,
+    pub(crate) samples: Option<Number>,
+    pub(crate) cost: Cost,
+    pub(crate) wait: Duration,
+    pub(crate) store: Ident,
+    pub(crate) on_error: Option<Ident>,
+    pub(crate) mode: Ident,
+    pub(crate) key: TokenStream,
+    pub(crate) unless: Option<Expr>,
+    pub(crate) fallback: Option<ExprPath>,
+    pub(crate) decision: Option<Ident>,
+    pub(crate) flow: Flow,
+}
+
+pub(crate) enum Cost {
+    /// A number and where it was written.
+    Fixed(u64, Span),
+    /// An expression over the arguments.
+    Computed(TokenStream),
+}
+
+pub(crate) fn check(args: &Args, sig: &Signature, errors: &mut Errors) -> Plan {
+    let (flow, answer) = flow::of(sig);
+    check_function(args, sig, flow, answer, errors);
+    let strategy = choice(args.strategy.as_ref(), "strategy", STRATEGIES, errors);
+    check_strategy(args, strategy.as_ref(), errors);
+    let quotas = quotas(args, errors);
+    Plan {
+        name: optional(args.name.as_ref(), name, errors),
+        strategy: strategy.unwrap_or_else(|| variant(DEFAULT_STRATEGY)),
+        samples: optional(args.samples.as_ref(), samples, errors),
+        cost: cost(args, &quotas, errors),
+        quotas,
+        wait: optional(args.wait.as_ref(), length_of_time, errors).unwrap_or(Duration::ZERO),
+        store: choice(args.store.as_ref(), "store", STORES, errors).unwrap_or_else(|| variant("Installed")),
+        on_error: choice(args.on_error.as_ref(), "on_error", ON_ERRORS, errors),
+        mode: choice(args.mode.as_ref(), "mode", MODES, errors).unwrap_or_else(|| variant("Enforce")),
+        key: optional(args.key.as_ref(), |value| key::resolve(value, &Params::of(sig)), errors)
+            .unwrap_or_else(|| quote!(())),
+        unless: optional(args.unless.as_ref(), |value| expression(value, r#"unless = "p.is_admin""#), errors),
+        fallback: optional(args.fallback.as_ref(), fallback, errors),
+        decision: optional(args.decision.as_ref(), decision, errors),
+        flow,
+    }
+}
+
+fn optional<T>(
+    value: Option<&Value>,
+    read: impl FnOnce(&Value) -> syn::Result<T>,
+    errors: &mut Errors,
+) -> Option<T> {
+    value.and_then(|value| errors.catch(read(value)))
+}
+
+/// A function must be able to decide, to wait and to say no in the way its options ask for.
+fn check_function(args: &Args, sig: &Signature, flow: Flow, answer: Option<&Type>, errors: &mut Errors) {
+    let name = &sig.ident;
+    if let Some(constness) = &sig.constness {
+        errors
+            .at(constness, "a const fn can run at compile time and cannot be limited; take the `const` away");
+    } else if flow == Flow::Sync {
+        if args.store.is_none() {
+            let message =
+                format!(r#""{name}" is not async: write store = "local", or make it an `async fn`"#);
+            errors.at(name, message);
+        }
+        if let Some(wait) = &args.wait {
+            let message = r#"only an `async fn` can wait; leave "wait" out, or make it one"#;
+            errors.at(wait, message);
+        }
+    }
+    let mute = match answer {
+        None => Some(name.to_token_stream()),
+        Some(Type::ImplTrait(ty)) => Some(ty.to_token_stream()),
+        Some(_) => None,
+    };
+    if let Some(place) = mute.filter(|_| args.fallback.is_none()) {
+        let message = format!(
+            r#"a call of "{name}" cannot say that it was rejected: return a Result, or name a "fallback""#
+        );
+        errors.at(place, message);
+    }
+}
+
+/// `burst` and `samples` mean something to some strategies only.
+fn check_strategy(args: &Args, strategy: Option<&Ident>, errors: &mut Errors) {
+    // An unknown strategy is one mistake, not three.
+    if args.strategy.is_some() && strategy.is_none() {
+        return;
+    }
+    let is = |variant: &str| strategy.map_or(variant == DEFAULT_STRATEGY, |strategy| strategy == variant);
+    if let Some(burst) = &args.burst
+        && !is("TokenBucket")
+        && !is("LeakyBucket")
+    {
+        errors.at(
+            burst,
+            r#""burst" belongs to "token_bucket" and "leaky_bucket"; leave it out, or choose one of these"#,
+        );
+    }
+    if let Some(samples) = &args.samples
+        && !is("SlidingWindow")
+    {
+        errors.at(samples, r#""samples" belongs to "sliding_window"; leave it out, or choose that"#);
+    }
+}
+
+fn quotas(args: &Args, errors: &mut Errors) -> Vec<Quota> {
+    if let Some(limits) = &args.limits {
+        for (option, value) in [("qps", &args.qps), ("window", &args.window), ("burst", &args.burst)] {
+            if let Some(value) = value {
+                let message = format!(r#""{option}" is part of "limits" already; leave one of the two out"#);
+                errors.at(value, message);
+            }
+        }
+        return errors.catch(quota::limits(limits)).unwrap_or_default();
+    }
+    if args.qps.is_none() && !args.tried("qps") && !args.tried("limits") {
+        let message = r#""qps" is missing: write how many calls may pass, such as qps = 3"#;
+        errors.push(Error::new(Span::call_site(), message));
+    }
+    let permits = optional(args.qps.as_ref(), |value| Number::parse(value, "qps"), errors);
+    let window = optional(args.window.as_ref(), length_of_time, errors).unwrap_or(Duration::from_secs(1));
+    let burst = optional(args.burst.as_ref(), |value| Number::parse(value, "burst"), errors);
+    permits.map(|permits| Quota { permits, window, burst }).into_iter().collect()
+}
+
+fn cost(args: &Args, quotas: &[Quota], errors: &mut Errors) -> Cost {
+    let one = Cost::Fixed(1, Span::call_site());
+    let Some(value) = &args.cost else { return one };
+    let cost = match errors.catch(Number::parse(value, "cost")) {
+        None => return one,
+        Some(Number::Constant(expr, _)) => return Cost::Computed(expr.into_token_stream()),
+        Some(Number::Literal(cost, _)) => cost,
+    };
+    let smallest = quotas.iter().filter_map(Quota::capacity).min();
+    if let Some(capacity) = smallest.filter(|capacity| cost > *capacity) {
+        let raise = match args {
+            Args { limits: Some(_), .. } => "limits",
+            Args { burst: Some(_), .. } => "burst",
+            _ => "qps",
+        };
+        let permits = format!(r#""cost" is {cost} but at most {capacity} permits ever exist"#);
+        errors.at(value, format!(r#"{permits}; raise "{raise}" or lower "cost""#));
+    }
+    Cost::Fixed(cost, value.span())
+}
+
+fn samples(value: &Value) -> syn::Result<Number> {
+    let samples = Number::parse(value, "samples")?;
+    match samples.literal() {
+        Some(number) if number > MOST_SAMPLES => {
+            Err(Error::new_spanned(value, format!(r#""samples" is at most {MOST_SAMPLES}"#)))
+        }
+        _ => Ok(samples),
+    }
+}
+
+fn length_of_time(value: &Value) -> syn::Result<Duration> {
+    duration::parse(&value.text()).map_err(|message| Error::new_spanned(value, message))
+}
+
+fn choice(value: Option<&Value>, option: &str, choices: Choices, errors: &mut Errors) -> Option<Ident> {
+    let value = value?;
+    let written = value.text();
+    if let Some((_, chosen)) = choices.iter().find(|(name, _)| *name == written) {
+        return Some(variant(chosen));
+    }
+    let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
+    errors.at(value, unknown(option, &written, &names));
+    None
+}
+
+fn variant(name: &str) -> Ident {
+    Ident::new(name, Span::call_site())
+}
+
+fn name(value: &Value) -> syn::Result<String> {
+    if matches!(value, Value::Bare(_)) {
+        value.parse::<Path>(|| r#"write the name in quotes, such as name = "orders""#.to_owned())?;
+    }
+    let name = value.text();
+    if name.is_empty() || name.len() > LONGEST_NAME || name.contains(char::is_control) {
+        let message = format!(
+            r#""name" is 1 to {LONGEST_NAME} bytes long, without control characters, such as name = "orders""#
+        );
+        return Err(Error::new_spanned(value, message));
+    }
+    Ok(name)
+}
+
+pub(crate) fn expression(value: &Value, example: &str) -> syn::Result<Expr> {
+    value.parse(|| {
+        format!(r#""{}" is not an expression; write one over the arguments, such as {example}"#, value.text())
+    })
+}
+
+fn fallback(value: &Value) -> syn::Result<ExprPath> {
+    value.parse(|| r#""fallback" is the name of a function, such as "busy" or "Self::busy""#.to_owned())
+}
+
+fn decision(value: &Value) -> syn::Result<Ident> {
+    value.parse(|| r#""decision" is a name for the body to use, such as decision = d"#.to_owned())
+}

@@ -1,0 +1,86 @@
+//! The annotated function: its signature is read, its body is carried through unread.
+
+use proc_macro2::{Delimiter, Group, TokenStream};
+use quote::{ToTokens as _, quote};
+use syn::parse::{Parse, ParseStream, Parser as _};
+use syn::{Attribute, Error, Path, Signature, Token, Visibility, parenthesized};
+
+pub(crate) struct Function {
+    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) visibility: Visibility,
+    pub(crate) sig: Signature,
+    pub(crate) body: Body,
+}
+
+impl Function {
+    /// Reads the item, or says what kind of item it must be.
+    pub(crate) fn parse(item: TokenStream) -> syn::Result<Function> {
+        syn::parse2(item.clone()).map_err(|_| {
+            let message = "a limit belongs on a function with a body: put the attribute on a `fn`, \
+                           or on the method in an `impl`";
+            Error::new_spanned(item, message)
+        })
+    }
+}
+
+impl Parse for Function {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Function> {
+        Ok(Function {
+            attributes: input.call(Attribute::parse_outer)?,
+            visibility: input.parse()?,
+            sig: input.parse()?,
+            body: Body::of(&braced(input)?),
+        })
+    }
+}
+
+/// What stands between the braces of a block.
+pub(crate) struct Body {
+    /// `#![...]`: these must stay in front.
+    pub(crate) attributes: TokenStream,
+    pub(crate) statements: TokenStream,
+}
+
+impl Body {
+    pub(crate) fn of(block: &Group) -> Body {
+        let split = |input: ParseStream<'_>| {
+            let attributes = input.call(Attribute::parse_inner)?;
+            Ok(Body { attributes: quote!(#(#attributes)*), statements: input.parse()? })
+        };
+        let unread = || Body { attributes: TokenStream::new(), statements: block.stream() };
+        split.parse2(block.stream()).unwrap_or_else(|_| unread())
+    }
+
+    /// The inside of a body that is an async block and nothing else.
+    pub(crate) fn async_block(&self) -> Option<TokenStream> {
+        async_block.parse2(self.statements.clone()).ok()
+    }
+
+    /// The inside of the async block of a body that is `Box::pin(async move { .. })`: what `async_trait` writes.
+    pub(crate) fn pinned_async_block(&self) -> Option<TokenStream> {
+        let pinned = |input: ParseStream<'_>| {
+            let callee: Path = input.parse()?;
+            if callee.to_token_stream().to_string() != quote!(Box::pin).to_string() {
+                return Err(Error::new_spanned(callee, "another call"));
+            }
+            let argument;
+            parenthesized!(argument in input);
+            async_block(&argument)
+        };
+        pinned.parse2(self.statements.clone()).ok()
+    }
+}
+
+fn async_block(input: ParseStream<'_>) -> syn::Result<TokenStream> {
+    input.parse::<Token![async]>()?;
+    input.parse::<Option<Token![move]>>()?;
+    Ok(braced(input)?.stream())
+}
+
+fn braced(input: ParseStream<'_>) -> syn::Result<Group> {
+    let block: Group = input.parse()?;
+    match block.delimiter() {
+        Delimiter::Brace => Ok(block),
+        _ => Err(Error::new(block.span(), "expected a block")),
+    }
+}

@@ -1,0 +1,142 @@
+//! Whose limit it is: what `key = "id"` refers to.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{ToTokens as _, quote_spanned};
+use syn::{Error, Expr};
+
+use crate::check::expression;
+use crate::params::Params;
+use crate::parse::Value;
+use crate::suggest;
+
+/// A name alone is a binding of the parameters, else a field of the only one; anything longer is taken as it is.
+pub(crate) fn resolve(value: &Value, params: &Params) -> syn::Result<TokenStream> {
+    let expr = expression(value, r#"key = "p.id""#)?;
+    let Some(name) = lone_name(&expr) else { return Ok(expr.into_token_stream()) };
+    let bindings = params.bindings();
+    if bindings.contains(name) || (name == "self" && params.receiver.is_some()) {
+        return Ok(expr.into_token_stream());
+    }
+    // `async_trait` moves a pattern into the body and leaves a name that nobody else can write.
+    if bindings.iter().any(|binding| binding.to_string().starts_with("__arg")) {
+        let message = format!(
+            r#""{name}" is bound by a pattern that async_trait hides; name the parameter, and write the path to "{name}""#
+        );
+        return Err(Error::new_spanned(value, message));
+    }
+    match bindings.as_slice() {
+        [only] if params.list.len() == 1 => {
+            // At the user's own token, so that a field that does not exist is reported there.
+            let mut only = only.clone();
+            only.set_span(name.span().resolved_at(only.span()));
+            Ok(quote_spanned!(name.span()=> #only.#name))
+        }
+        _ => Err(Error::new_spanned(value, unknown_name(name, &bindings, params.receiver.is_some()))),
+    }
+}
+
+fn lone_name(expr: &Expr) -> Option<&Ident> {
+    match expr {
+        Expr::Path(path) if path.qself.is_none() => path.path.get_ident(),
+        _ => None,
+    }
+}
+
+fn unknown_name(name: &Ident, bindings: &[Ident], has_self: bool) -> String {
+    let bindings: Vec<_> = bindings.iter().map(ToString::to_string).collect();
+    if let Some(meant) = suggest::nearest(&name.to_string(), bindings.iter().map(String::as_str)) {
+        return format!(r#"no parameter is called "{name}"; did you mean "{meant}"?"#);
+    }
+    let owners = has_self.then(|| "self".to_owned()).into_iter().chain(bindings);
+    let paths: Vec<_> = owners.map(|owner| format!("{owner}.{name}")).collect();
+    if paths.is_empty() {
+        return format!(r#"no parameter is called "{name}"; leave "key" out to limit all calls together"#);
+    }
+    format!(
+        r#"no parameter is called "{name}"; write the path to it, such as {}"#,
+        suggest::alternatives(&paths)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::quote;
+    use syn::Signature;
+
+    use super::*;
+    use crate::errors::Errors;
+    use crate::parse::Args;
+
+    fn key(written: &TokenStream, sig: TokenStream) -> Result<String, String> {
+        let mut errors = Errors::default();
+        let args = Args::parse(quote!(key = #written), &mut errors);
+        let sig: Signature = syn::parse2(sig).unwrap();
+        let resolved = resolve(&args.key.unwrap(), &Params::of(&sig));
+        resolved.map(|tokens| tokens.to_string().replace(' ', "")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_name_is_found() {
+        let cases = [
+            (quote!("id"), quote!(fn f(id: u64)), "id"),
+            (quote!(id), quote!(fn f(mut id: u64, other: u64)), "id"),
+            (quote!("id"), quote!(fn f(Path(id): Path<u64>)), "id"),
+            (quote!("id"), quote!(fn f(Person { id, .. }: Person)), "id"),
+            (quote!("rest"), quote!(fn f([_, rest @ ..]: [u8; 3])), "rest"),
+            (quote!("id"), quote!(fn f(p: Person)), "p.id"),
+            (quote!("id"), quote!(fn f(&self, p: Person)), "p.id"),
+            (quote!("user"), quote!(fn f(Json(order): Json<Order>)), "order.user"),
+            (quote!("self"), quote!(fn f(&self, a: u8, b: u8)), "self"),
+            (quote!("self.tenant"), quote!(fn f(&self)), "self.tenant"),
+            (quote!((a, p.id)), quote!(fn f(a: u8, p: Person)), "(a,p.id)"),
+            (quote!("p.mail.to_lowercase()"), quote!(fn f(p: Person)), "p.mail.to_lowercase()"),
+        ];
+        for (written, sig, expected) in cases {
+            assert_eq!(key(&written, sig).as_deref(), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_nowhere_is_explained() {
+        let cases = [
+            (
+                quote!("id"),
+                quote!(fn f(p: P, order: O)),
+                r#"no parameter is called "id"; write the path to it, such as "p.id" or "order.id""#,
+            ),
+            (
+                quote!("id"),
+                quote!(fn f(&self)),
+                r#"no parameter is called "id"; write the path to it, such as "self.id""#,
+            ),
+            (
+                quote!("usr"),
+                quote!(fn f(user: U, order: O)),
+                r#"no parameter is called "usr"; did you mean "user"?"#,
+            ),
+            (
+                quote!("id"),
+                quote!(fn f()),
+                r#"no parameter is called "id"; leave "key" out to limit all calls together"#,
+            ),
+            (
+                quote!("self"),
+                quote!(fn f()),
+                r#"no parameter is called "self"; leave "key" out to limit all calls together"#,
+            ),
+            (
+                quote!("id"),
+                quote!(fn f(&self, __arg1: Path<u64>)),
+                r#""id" is bound by a pattern that async_trait hides; name the parameter, and write the path to "id""#,
+            ),
+            (
+                quote!("p.("),
+                quote!(fn f(p: P)),
+                r#""p.(" is not an expression; write one over the arguments, such as key = "p.id""#,
+            ),
+        ];
+        for (written, sig, message) in cases {
+            assert_eq!(key(&written, sig), Err(message.to_owned()));
+        }
+    }
+}

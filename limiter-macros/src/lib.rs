@@ -1,0 +1,86 @@
+//! The attribute and the derive of the `limiter` crate: parse -> check -> expand, each a file.
+
+mod check;
+mod derive;
+mod duration;
+mod errors;
+mod expand;
+mod flow;
+mod function;
+mod hygiene;
+mod key;
+mod number;
+mod params;
+mod parse;
+mod quota;
+mod suggest;
+#[cfg(test)]
+mod tests;
+mod twin;
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+/// Gives a function a rate limit.
+///
+/// ```
+/// # use limiter::{Rejected, rate_limit};
+/// # struct Person { id: u64, name: String }
+/// #[rate_limit(strategy = "sliding_window", key = "id", qps = 3, window = "4s", fallback = "busy")]
+/// async fn get_order(p: Person) -> String { format!("the order of {}", p.name) }
+///
+/// async fn busy(p: Person, why: Rejected) -> String { format!("try again in {:?}", why.retry_after()) }
+/// ```
+///
+/// Every option may be written quoted or bare (`key = "p.id"`, `key = p.id`).
+///
+/// | option | meaning | default |
+/// | --- | --- | --- |
+/// | `name` | the limit's name | module path and function name |
+/// | `strategy` | `fixed_window`, `sliding_window`, `sliding_log`, `token_bucket`, `leaky_bucket` | `sliding_window` |
+/// | `key` | whose limit it is: a parameter, a field of the only one, or an expression | one limit for all |
+/// | `qps` | permits per window, a constant expression above 0 | required, or `limits` |
+/// | `window` | `"250ms"`, `"4s"`, `"1m"`, `"1h"`, `"1d"` | `"1s"` |
+/// | `limits` | several quotas at once, `["3/s", "100/m", "1000/1d"]` | |
+/// | `burst` | the capacity of `token_bucket` and `leaky_bucket` | `qps` |
+/// | `samples` | into how many samples `sliding_window` cuts its window | 10 |
+/// | `cost` | permits that one call takes: a number, or an expression over the arguments | 1 |
+/// | `wait` | how long a call may wait for its turn instead of being rejected | it does not wait |
+/// | `fallback` | the function that answers for a rejected call | the return type answers |
+/// | `store` | `"local"`: this process alone, whatever is installed | the installed limiter |
+/// | `on_error` | when the shared limiter cannot answer: `"local"`, `"allow"`, `"deny"` | `"local"` |
+/// | `unless` | an expression over the arguments; where it is true the call is not limited | |
+/// | `mode` | `"enforce"`, or `"shadow"`: decide and report, but let every call through | `"enforce"` |
+/// | `decision` | a name under which the body can read the `Decision` that let it in | |
+#[proc_macro_attribute]
+pub fn rate_limit(
+    attribute: proc_macro::TokenStream,
+    item: proc_macro::TokenStream,
+) -> proc_macro::TokenStream {
+    limit(attribute.into(), &item.into()).into()
+}
+
+/// Lets a type be the `key` of a limit.
+///
+/// A struct with one field has the key of that field; all other types are told apart by their fields and variants.
+#[proc_macro_derive(LimitKey)]
+pub fn derive_limit_key(item: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    derive::limit_key(item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// A mistake breaks one line, not the crate: the item stays as it was written, without a limit.
+fn limit(attribute: TokenStream, item: &TokenStream) -> TokenStream {
+    limited(attribute, item.clone()).unwrap_or_else(|errors| {
+        let errors = errors.into_compile_error();
+        quote!(#errors #item)
+    })
+}
+
+fn limited(attribute: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
+    let function = function::Function::parse(item)?;
+    let mut errors = errors::Errors::default();
+    let args = parse::Args::parse(attribute, &mut errors);
+    let plan = check::check(&args, &function.sig, &mut errors);
+    errors.finish()?;
+    Ok(expand::expand(&plan, function))
+}

@@ -1,0 +1,193 @@
+//! What was written, and where: the options of the attribute, each quoted or bare.
+
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::ext::IdentExt as _;
+use syn::parse::discouraged::Speculative as _;
+use syn::parse::{Parse, ParseStream, Parser as _};
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned as _;
+use syn::{Error, Expr, Ident, LitStr, Token};
+
+use crate::errors::Errors;
+use crate::suggest;
+
+/// Names each option once: the fields of `Args`, the names it is parsed by, and the names it suggests.
+macro_rules! options {
+    ($($name:ident),+) => {
+        #[derive(Default)]
+        pub(crate) struct Args {
+            $(pub(crate) $name: Option<Value>,)+
+            /// Names of options that could not be read.
+            unread: Vec<String>,
+        }
+
+        impl Args {
+            const NAMES: &[&str] = &[$(stringify!($name)),+];
+
+            fn slot(&mut self, name: &str) -> Option<&mut Option<Value>> {
+                match name {
+                    $(stringify!($name) => Some(&mut self.$name),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+options! {
+    name, strategy, key, qps, window, limits, burst, samples, cost, wait, fallback, store, on_error, unless, mode,
+    decision
+}
+
+impl Args {
+    pub(crate) fn parse(attribute: TokenStream, errors: &mut Errors) -> Args {
+        let mut args = Args::default();
+        let options = |input: ParseStream<'_>| {
+            while !input.is_empty() {
+                if let Err(error) = args.option(input) {
+                    errors.push(error);
+                    until_comma(input)?;
+                }
+                input.parse::<Option<Token![,]>>()?;
+            }
+            Ok(())
+        };
+        let parsed = options.parse2(attribute);
+        errors.catch(parsed);
+        args
+    }
+
+    fn option(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
+        let name = input.call(Ident::parse_any).map_err(|error| {
+            Error::new(error.span(), r#"write options like key = "id", with commas between"#)
+        })?;
+        let text = name.to_string();
+        self.unread.push(text.clone());
+        let valueless = || Error::new(name.span(), format!(r#"write a value: {name} = "...""#));
+        if input.parse::<Option<Token![=]>>()?.is_none() {
+            return Err(valueless());
+        }
+        let value = Value::scan(input)?.ok_or_else(valueless)?;
+        match self.slot(&text) {
+            Some(slot @ None) => *slot = Some(value),
+            Some(Some(_)) => {
+                return Err(Error::new(name.span(), format!(r#""{name}" is given twice; leave one out"#)));
+            }
+            None => return Err(Error::new(name.span(), unknown("option", &text, Args::NAMES))),
+        }
+        self.unread.pop();
+        Ok(())
+    }
+
+    /// Whether `name` was most likely written, but in a way that could not be read.
+    pub(crate) fn tried(&self, name: &str) -> bool {
+        self.unread.iter().any(|unread| suggest::nearest(unread, [name]).is_some())
+    }
+}
+
+/// `unknown option "keys"; did you mean "key"?`, or else all there are.
+pub(crate) fn unknown(what: &str, written: &str, names: &[&str]) -> String {
+    match suggest::nearest(written, names.iter().copied()) {
+        Some(meant) => format!(r#"unknown {what} "{written}"; did you mean "{meant}"?"#),
+        None => format!(r#"unknown {what} "{written}"; write {}"#, suggest::alternatives(names)),
+    }
+}
+
+/// The right side of an option.
+pub(crate) enum Value {
+    Quoted(LitStr),
+    Bare(TokenStream),
+}
+
+impl Value {
+    /// Takes the tokens up to the next option; none at all are no value.
+    fn scan(input: ParseStream<'_>) -> syn::Result<Option<Value>> {
+        let ends = |input: ParseStream<'_>| input.is_empty() || input.peek(Token![,]);
+        let ahead = input.fork();
+        if let Ok(quoted) = ahead.parse::<LitStr>()
+            && ends(&ahead)
+        {
+            input.advance_to(&ahead);
+            return Ok(Some(Value::Quoted(quoted)));
+        }
+        // An expression may hold commas that end nothing: `busy::<A, B>`.
+        let ahead = input.fork();
+        if let Ok(expr) = ahead.parse::<Expr>()
+            && ends(&ahead)
+        {
+            input.advance_to(&ahead);
+            return Ok(Some(Value::Bare(expr.into_token_stream())));
+        }
+        let tokens = until_comma(input)?;
+        Ok((!tokens.is_empty()).then_some(Value::Bare(tokens)))
+    }
+
+    /// What stands inside the quotes, or the bare tokens without the spaces that only the lexer put there.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Value::Quoted(quoted) => quoted.value().trim().to_owned(),
+            Value::Bare(tokens) => tokens.to_string().replace(char::is_whitespace, ""),
+        }
+    }
+
+    /// Reads the value as syntax, all of it at the user's own tokens; `expected` says what it must be.
+    pub(crate) fn parse<T: Parse>(&self, expected: impl FnOnce() -> String) -> syn::Result<T> {
+        let parsed = match self {
+            Value::Quoted(quoted) => quoted.parse(),
+            Value::Bare(tokens) => syn::parse2(tokens.clone()),
+        };
+        parsed.map_err(|_| Error::new_spanned(self, expected()))
+    }
+
+    /// The elements of `[a, b]`, of `"a, b"`, or a lone one.
+    pub(crate) fn elements(&self) -> Vec<Value> {
+        match self {
+            Value::Quoted(quoted) => {
+                let text = self.text();
+                let list = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(&text);
+                let elements = list.split(',').map(str::trim).filter(|element| !element.is_empty());
+                elements.map(|element| Value::Quoted(LitStr::new(element, quoted.span()))).collect()
+            }
+            Value::Bare(tokens) => {
+                let list = |input: ParseStream<'_>| {
+                    let content;
+                    syn::bracketed!(content in input);
+                    Punctuated::<Value, Token![,]>::parse_terminated(&content)
+                };
+                let alone = |_| vec![Value::Bare(tokens.clone())];
+                list.parse2(tokens.clone()).map_or_else(alone, |elements| elements.into_iter().collect())
+            }
+        }
+    }
+
+    pub(crate) fn span(&self) -> Span {
+        match self {
+            Value::Quoted(quoted) => quoted.span(),
+            Value::Bare(tokens) => tokens.span(),
+        }
+    }
+}
+
+impl Parse for Value {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Value> {
+        Value::scan(input)?.ok_or_else(|| input.error("write a value between the commas"))
+    }
+}
+
+impl ToTokens for Value {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        match self {
+            Value::Quoted(quoted) => quoted.to_tokens(tokens),
+            Value::Bare(bare) => bare.to_tokens(tokens),
+        }
+    }
+}
+
+fn until_comma(input: ParseStream<'_>) -> syn::Result<TokenStream> {
+    let mut tokens = TokenStream::new();
+    while !input.is_empty() && !input.peek(Token![,]) {
+        input.parse::<TokenTree>()?.to_tokens(&mut tokens);
+    }
+    Ok(tokens)
+}

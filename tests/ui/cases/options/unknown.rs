@@ -1,0 +1,13 @@
+use limiter::rate_limit;
+
+#[rate_limit(keys = "id", qps = 3)]
+async fn get(id: u64) -> Option<u64> {
+    Some(id)
+}
+
+#[rate_limit(colour = "red", qps = 3)]
+async fn paint(id: u64) -> Option<u64> {
+    Some(id)
+}
+
+fn main() {}
