@@ -1,0 +1,88 @@
+//! Which limiter a call asks: its scope's, else the installed one, else the process's own.
+
+mod support;
+
+use std::time::Duration;
+
+use limiter::{
+    AlreadyInstalled, Answer, Call, Decision, Key, Limiter, LocalLimiter, ManualClock, Rule, rate_limit,
+    scope, scope_sync,
+};
+use support::now;
+
+#[rate_limit(qps = 1)]
+async fn shared() -> Option<()> {
+    Some(())
+}
+
+#[rate_limit(qps = 1, store = "local")]
+async fn local() -> Option<()> {
+    Some(())
+}
+
+#[rate_limit(qps = 1, store = "local")]
+fn local_sync() -> Option<()> {
+    Some(())
+}
+
+/// Rejects every call, and has a local limiter of its own, as a shared limiter has.
+struct Refusing {
+    local: LocalLimiter,
+}
+
+impl Limiter for Refusing {
+    fn decide(&self, _: Call<'_>) -> Answer<Decision> {
+        Answer::later(async {
+            tokio::task::yield_now().await;
+            Decision::undecided(false)
+        })
+    }
+
+    fn look(&self, rule: &Rule, key: &Key) -> Answer<Decision> {
+        self.local.look(rule, key)
+    }
+
+    fn forget(&self, rule: &Rule, key: &Key) -> Answer<()> {
+        self.local.forget(rule, key)
+    }
+
+    fn local(&self) -> &LocalLimiter {
+        &self.local
+    }
+}
+
+#[tokio::test]
+async fn a_call_asks_the_innermost_limiter() {
+    // The process's own.
+    assert!(shared().await.is_some() && shared().await.is_none());
+
+    // A scope has limits of its own, and an inner one hides it.
+    let clock = ManualClock::new();
+    let limiter = LocalLimiter::builder().clock(clock.clone()).build();
+    scope(limiter.clone(), async {
+        assert!(shared().await.is_some() && shared().await.is_none());
+        scope(LocalLimiter::new(), async { assert!(shared().await.is_some()) }).await;
+        assert!(shared().await.is_none());
+        assert!(tokio::spawn(shared()).await.unwrap().is_none(), "a spawned task is outside of the scope");
+        assert!(
+            tokio::spawn(scope(limiter.clone(), shared())).await.unwrap().is_none(),
+            "unless it is given one"
+        );
+        clock.advance(Duration::from_secs(1));
+        assert!(shared().await.is_some());
+    })
+    .await;
+
+    // Any limiter can be installed, once.
+    limiter::install(Refusing { local: LocalLimiter::new() }).unwrap();
+    assert_eq!(limiter::install(LocalLimiter::new()), Err(AlreadyInstalled));
+    assert!(shared().await.is_none());
+    assert!(local().await.is_some() && local().await.is_none(), "store = \"local\" asks its local one");
+    assert!(local_sync().is_some() && local_sync().is_none());
+    scope_sync(limiter, || {
+        assert!(local_sync().is_some() && local_sync().is_none(), "a scope hides what is installed");
+        assert!(now(shared()).is_none());
+    });
+    let site = limiter::sites().iter().find(|site| site.rule().name().ends_with("shared")).unwrap();
+    assert_eq!(site.counts().degraded, 1, "a refusal of nobody in charge is told apart");
+}
