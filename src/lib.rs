@@ -117,7 +117,8 @@
 //!
 //! Keys are integers, `bool`, `char`, strings, byte strings, addresses, `Option`, references, smart pointers, tuples and
 //! arrays of these, `Uuid` with the feature `uuid`, and your own types by [`derive@LimitKey`]. Two different keys never
-//! become one: `("ab", "c")` is not `("a", "bc")`. See [`trait@LimitKey`].
+//! become one: `("ab", "c")` is not `("a", "bc")`, and an IPv4 address is not its IPv6 form (`ip.to_canonical()` makes them
+//! one). The types of a generic function share its limit, unless the key tells them apart. See [`trait@LimitKey`].
 //!
 //! # Rejected calls
 //!
@@ -189,7 +190,8 @@
 //!
 //! With `wait` a call waits for its turn instead of being rejected, up to that time. One that would have to wait longer is
 //! rejected at once. Turns are given in the order of asking; nobody overtakes. If the future of a call that waits is
-//! dropped, its permit stays spent.
+//! dropped, its permit stays spent, and its turn with it. The promises hold for turns: the body starts when tokio's timer
+//! fires, up to a millisecond later.
 //!
 //! ```
 //! use limiter::{Rejected, rate_limit};
@@ -360,8 +362,10 @@
 //! # #[tokio::main(flavor = "current_thread")] async fn main() { three_orders_in_four_seconds().await }
 //! ```
 //!
-//! Calls that wait go on when the clock is moved to their turn. Functions that are not async are tested in
-//! [`scope_sync`]. A task that the future spawns is outside of its scope, and needs one of its own.
+//! Calls that wait go on when the clock is moved to their turn: advance it beside the call, with `tokio::join!`.
+//! Functions that are not async are tested in [`scope_sync`]. A task that the future spawns is outside of its scope, and
+//! needs one of its own; what counts is where a future is first polled. Limits do not go by tokio's paused clock. The
+//! counts of [`sites`] are those of the process, whatever the scope.
 //!
 //! # Without the macro
 //!

@@ -78,6 +78,15 @@ async fn by_tuple(tenant: &str, user: &Person) -> Option<usize> {
     Some(tenant.len() + user.name.len())
 }
 
+#[rate_limit(key = (tenant, [user.name, user.name]), qps = 1, fallback = "owned_busy")]
+async fn by_owned(tenant: String, user: Person) -> (String, String) {
+    (tenant, user.name)
+}
+
+fn owned_busy(tenant: String, _: Person, _: Rejected) -> (String, String) {
+    (tenant, "busy".into())
+}
+
 #[rate_limit(key = "email.to_lowercase()", qps = 1)]
 async fn by_expression(email: String) -> Option<String> {
     Some(email)
@@ -106,6 +115,9 @@ fn each_key_has_a_limit_of_its_own() {
         assert!(by_tuple("a", &person(1)).await.is_none());
         assert!(by_tuple("a", &person(2)).await.is_some());
         assert!(by_tuple("b", &person(1)).await.is_some());
+
+        assert_eq!(by_owned("a".into(), person(1)).await.1, "person 1");
+        assert_eq!(by_owned("a".into(), person(1)).await.1, "busy");
 
         assert!(by_expression("Ann@Example.com".into()).await.is_some());
         assert!(by_expression("ann@example.com".into()).await.is_none());
@@ -244,8 +256,8 @@ async fn watched() -> Option<(bool, Duration)> {
 }
 
 #[rate_limit(qps = 1, mode = "shadow")]
-async fn watched_strictly() -> Option<()> {
-    Some(())
+async fn watched_strictly() -> String {
+    "a type that could not say that it was rejected".into()
 }
 
 #[test]
@@ -254,7 +266,7 @@ fn shadow_mode_lets_every_call_through_at_once() {
         assert_eq!(watched().await, Some((true, Duration::ZERO)));
         assert_eq!(watched().await, Some((true, Duration::from_secs(1))), "it would have waited");
         for _ in 0..5 {
-            assert!(watched_strictly().await.is_some());
+            assert!(!watched_strictly().await.is_empty());
         }
     }));
     let site = limiter::sites().iter().find(|site| site.rule().name().ends_with("watched_strictly")).unwrap();
@@ -290,7 +302,7 @@ async fn bare(id: u64) -> Option<u64> {
 
 const LIMIT: u32 = 2;
 
-#[rate_limit(qps = "LIMIT * 2", samples = "5", cost = "2", key = "\"a text\"")]
+#[rate_limit(qps = "LIMIT * 2", samples = "5", cost = "2", key = "\"a text\".len()")]
 async fn constants() -> Option<()> {
     Some(())
 }

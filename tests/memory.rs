@@ -74,6 +74,21 @@ fn who_leaves_the_crowd_starts_with_what_it_took_there() {
     }
 }
 
+/// Whoever is reset keeps its place, also while a flood of others finds none.
+#[test]
+fn a_reset_helps_in_a_full_table() {
+    for &strategy in Strategy::ALL {
+        let rule = rule(strategy);
+        let limiter = LocalLimiter::builder().max_keys(2).clock(ManualClock::new()).build();
+        for key in ["alice", "bob", "carol", "dave", "erin"] {
+            let _ = limiter.check_sync(&rule, key, 3);
+        }
+        limiter.reset_sync(&rule, "alice");
+        assert!(limiter.check_sync(&rule, "alice", 3).is_allowed(), "{strategy}");
+        assert!(!limiter.check_sync(&rule, "alice", 1).is_allowed(), "{strategy}");
+    }
+}
+
 /// Idle keys make room: ten times as many keys as fit, one window apart, and nobody shares a state.
 #[test]
 fn idle_keys_go_first() {

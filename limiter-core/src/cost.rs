@@ -4,6 +4,11 @@
 ///
 /// A call of cost 0 takes nothing. A negative cost is a mistake nobody may profit from: it counts as more than any
 /// limit allows.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the cost of a call",
+    label = "not a whole number",
+    note = "a cost is an integer of any type, such as `items.len()`"
+)]
 pub trait Cost {
     /// The cost in permits.
     fn permits(self) -> u64;
@@ -20,6 +25,12 @@ macro_rules! costs {
     )*};
 }
 costs!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize);
+
+impl<C: Cost + Copy> Cost for &C {
+    fn permits(self) -> u64 {
+        (*self).permits()
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -76,6 +76,21 @@ impl Decision {
         Self { decided_by, ..self }
     }
 
+    /// The same rejection as it stands some time later.
+    #[cfg(feature = "redis")]
+    pub(crate) fn after(self, time: Duration) -> Self {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let verdict = match self.verdict {
+            Verdict::Exceeded { retry_after } => {
+                Verdict::Exceeded { retry_after: retry_after.saturating_sub(nanos) }
+            }
+            other => other,
+        };
+        let standing =
+            Standing::whole(self.standing.remaining(), self.standing.reset_after().saturating_sub(nanos));
+        Self { verdict, standing, ..self }
+    }
+
     /// Whether the call may go.
     pub fn is_allowed(&self) -> bool {
         matches!(self.verdict, Verdict::Allowed { .. })
@@ -95,8 +110,8 @@ impl Decision {
         }
     }
 
-    /// After how long the same call would be admitted, if nobody else calls. Nothing where it was admitted, costs more
-    /// than there can ever be, or nobody could be asked.
+    /// After how long the same call could go at once, exactly, if nobody else calls; one that may wait is admitted that
+    /// much earlier. Nothing where it was admitted, costs more than there can ever be, or nobody could be asked.
     pub fn retry_after(&self) -> Option<Duration> {
         match self.verdict {
             Verdict::Exceeded { retry_after } => Some(Duration::from_nanos(retry_after)),

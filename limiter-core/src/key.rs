@@ -53,6 +53,7 @@ pub trait LimitKey {
 /// | `s`, `b` | a string, bytes: the length in 4 bytes (`S`, `B`: 8 bytes), and as many bytes |
 /// | `4`, `6` | an address, 4 or 16 bytes |
 /// | `i` | a UUID, 16 bytes |
+/// | `_` | nothing: `()` as a part of another key |
 /// | `-`, `+` | nothing there; something there, which follows |
 /// | `(` | a group: how many parts in 4 bytes, and the parts |
 /// | `v` | an enum's variant: its name as a string, and a group |
@@ -131,7 +132,12 @@ impl Key {
 
 /// No key: the whole function has one limit.
 impl LimitKey for () {
-    fn encode(&self, _: &mut Key) {}
+    fn encode(&self, key: &mut Key) {
+        // As a part of another key it is a part like any other.
+        if !key.as_bytes().is_empty() {
+            key.kind(b'_');
+        }
+    }
 }
 
 macro_rules! integers {
@@ -334,6 +340,8 @@ mod tests {
             }
         };
         see("()", bytes(&()));
+        see("((), 1)", bytes(&((), 1)));
+        see("(1, ())", bytes(&(1, ())));
         see("1", bytes(&1));
         see("-1", bytes(&-1));
         see("u128", bytes(&u128::MAX));

@@ -13,6 +13,7 @@ mod local;
 mod quota;
 mod rejected;
 mod rule;
+mod rule_map;
 mod site;
 mod strategy;
 

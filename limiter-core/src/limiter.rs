@@ -86,7 +86,7 @@ pub trait Limiter: Send + Sync {
         crate::installed::process_wide()
     }
 
-    /// Takes `cost` permits of `key`, or none.
+    /// Takes `cost` permits of `key`, or none. The question is asked when this is called, the answer is what is awaited.
     fn check<K>(&self, rule: &Rule, key: &K, cost: impl Cost) -> Answer<Decision>
     where
         K: LimitKey + ?Sized,
@@ -96,7 +96,8 @@ pub trait Limiter: Send + Sync {
     }
 
     /// Takes `cost` permits of `key` and waits for its turn, up to `longest_wait`; rejects at once what would wait
-    /// longer. Calls get their turns in the order in which they asked. A permit stays spent if the future is dropped.
+    /// longer. Calls get their turns in the order in which this is called. A permit stays spent if the future is
+    /// dropped.
     fn acquire<K>(
         &self,
         rule: &Rule,
@@ -127,7 +128,8 @@ pub trait Limiter: Send + Sync {
         self.look(rule, &Key::of(key))
     }
 
-    /// Gives `key` all its permits back. Calls that wait for their turn still get it.
+    /// Gives `key` all its permits back. Calls that wait for their turn still get it. In a [`LocalLimiter`] whose table
+    /// is full, a key that shares its state with others has none of its own to be given back.
     fn reset<K>(&self, rule: &Rule, key: &K) -> Answer<()>
     where
         K: LimitKey + ?Sized,

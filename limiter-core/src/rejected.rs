@@ -62,8 +62,8 @@ impl Rejected {
         self.remaining
     }
 
-    /// After how long the same call would be admitted, exactly, if nobody else calls. Nothing where waiting would not
-    /// help, or nobody knows.
+    /// After how long the same call could go at once, exactly, if nobody else calls; one that may wait is admitted that
+    /// much earlier. Nothing where waiting would not help, or nobody knows.
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }

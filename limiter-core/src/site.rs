@@ -70,7 +70,7 @@ impl fmt::Display for Place {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Calls that were admitted.
+    /// Calls that were admitted, also those whose future was dropped while they waited.
     pub passed: u64,
     /// Calls that were rejected; in shadow mode, those that would have been.
     pub rejected: u64,
@@ -187,7 +187,7 @@ inventory::collect!(Registered);
 /// # Panics
 ///
 /// If two of them have the same name, because they would share one limit on a server. So does the first call of any
-/// annotated function.
+/// annotated function; a program that asks for its sites when it starts finds out then.
 pub fn sites() -> &'static [&'static Site] {
     static SITES: OnceCell<Vec<&'static Site>> = OnceCell::new();
     SITES.get_or_init(|| {
@@ -195,13 +195,15 @@ pub fn sites() -> &'static [&'static Site] {
         sites.sort_by_key(|site| (site.rule.name(), site.place.file, site.place.line));
         for pair in sites.windows(2) {
             let [one, other] = [pair[0], pair[1]];
-            assert!(
-                one.rule.name() != other.rule.name(),
-                "two functions have a limit called {:?}: {} and {}; give one of them another, with `name = \"...\"`",
-                one.rule.name(),
-                one.place,
-                other.place
-            );
+            if one.rule.name() == other.rule.name() {
+                let remedy = if one.place == other.place {
+                    "the same file is part of two crates; make it a module of one, and use it from the other"
+                } else {
+                    "give one of them another, with `name = \"...\"`"
+                };
+                let (name, one, other) = (one.rule.name(), one.place, other.place);
+                panic!("two functions have a limit called {name:?}: {one} and {other}; {remedy}");
+            }
         }
         sites
     })

@@ -112,7 +112,9 @@ fn check_function(args: &Args, sig: &Signature, flow: Flow, answer: Option<&Type
         Some(Type::ImplTrait(ty)) => Some(ty.to_token_stream()),
         Some(_) => None,
     };
-    if let Some(place) = mute.filter(|_| args.fallback.is_none()) {
+    // In shadow mode no call is rejected.
+    let shadow = args.mode.as_ref().is_some_and(|mode| mode.text() == "shadow");
+    if let Some(place) = mute.filter(|_| args.fallback.is_none() && !shadow) {
         let message = format!(
             r#"a call of "{name}" cannot say that it was rejected: return a Result, or name a "fallback""#
         );
@@ -147,13 +149,19 @@ fn quotas(args: &Args, errors: &mut Errors) -> Vec<Quota> {
     if let Some(limits) = &args.limits {
         for (option, value) in [("qps", &args.qps), ("window", &args.window), ("burst", &args.burst)] {
             if let Some(value) = value {
-                let message = format!(r#""{option}" is part of "limits" already; leave one of the two out"#);
+                let message = match option {
+                    "burst" => {
+                        r#""burst" goes with "qps" and "window", not with "limits"; leave one of the two out"#
+                            .to_owned()
+                    }
+                    _ => format!(r#""{option}" is part of "limits" already; leave one of the two out"#),
+                };
                 errors.at(value, message);
             }
         }
         return errors.catch(quota::limits(limits)).unwrap_or_default();
     }
-    if args.qps.is_none() && !args.tried("qps") && !args.tried("limits") {
+    if args.qps.is_none() && args.all_read() {
         let message = r#""qps" is missing: write how many calls may pass, such as qps = 3"#;
         errors.push(Error::new(Span::call_site(), message));
     }

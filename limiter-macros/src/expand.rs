@@ -100,6 +100,11 @@ fn check(plan: &Plan, sig: &Signature, params: &Params) -> TokenStream {
 
 // Out: return busy(p, rejected);
 fn answer(plan: &Plan, sig: &Signature, params: &Params, rejected: &Ident) -> TokenStream {
+    if plan.fallback.is_none() && plan.mode == "Shadow" {
+        return quote!(
+            ::core::unreachable!("no call is rejected in shadow mode, but this was: {}", #rejected)
+        );
+    }
     let Some(fallback) = &plan.fallback else {
         let span = match &sig.output {
             ReturnType::Type(_, ty) => at(ty.span()),

@@ -1,7 +1,8 @@
 //! Whose limit it is: what `key = "id"` refers to.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote_spanned};
+use syn::spanned::Spanned as _;
 use syn::{Error, Expr};
 
 use crate::check::expression;
@@ -11,8 +12,16 @@ use crate::suggest;
 
 /// A name alone is a binding of the parameters, else a field of the only one; anything longer is taken as it is.
 pub(crate) fn resolve(value: &Value, params: &Params) -> syn::Result<TokenStream> {
-    let expr = expression(value, r#"key = "p.id""#)?;
-    let Some(name) = lone_name(&expr) else { return Ok(expr.into_token_stream()) };
+    let mut expr = expression(value, r#"key = "p.id""#)?;
+    if !has_name(expr.to_token_stream()) {
+        let message = "the key is the same for everybody; write the parameters without quotes, such as \
+                       key = (tenant, p.id), or leave \"key\" out to limit all calls together";
+        return Err(Error::new_spanned(value, message));
+    }
+    let Some(name) = lone_name(&expr) else {
+        borrow_parts(&mut expr);
+        return Ok(expr.into_token_stream());
+    };
     let bindings = params.bindings();
     if bindings.contains(name) || (name == "self" && params.receiver.is_some()) {
         return Ok(expr.into_token_stream());
@@ -25,7 +34,7 @@ pub(crate) fn resolve(value: &Value, params: &Params) -> syn::Result<TokenStream
         return Err(Error::new_spanned(value, message));
     }
     match bindings.as_slice() {
-        [only] if params.list.len() == 1 => {
+        [only] if params.list.len() == 1 && name != "self" => {
             // At the user's own token, so that a field that does not exist is reported there.
             let mut only = only.clone();
             only.set_span(name.span().resolved_at(only.span()));
@@ -42,8 +51,43 @@ fn lone_name(expr: &Expr) -> Option<&Ident> {
     }
 }
 
+/// Whether any name stands in an expression, also inside of a text like `"{id}"`.
+fn has_name(tokens: TokenStream) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => ident != "true" && ident != "false",
+        TokenTree::Group(group) => has_name(group.stream()),
+        TokenTree::Literal(_) | TokenTree::Punct(_) => false,
+    })
+}
+
+/// A key only borrows: the parts of a tuple would be moved into it.
+///
+/// In: `(tenant, p.id)`
+/// Out: `(&tenant, &p.id)`
+fn borrow_parts(expr: &mut Expr) {
+    match expr {
+        Expr::Tuple(tuple) => tuple.elems.iter_mut().for_each(borrow_part),
+        Expr::Array(array) => array.elems.iter_mut().for_each(borrow_part),
+        Expr::Paren(paren) => borrow_parts(&mut paren.expr),
+        Expr::Group(group) => borrow_parts(&mut group.expr),
+        _ => {}
+    }
+}
+
+fn borrow_part(part: &mut Expr) {
+    match part {
+        Expr::Path(_) | Expr::Field(_) | Expr::Index(_) | Expr::Unary(_) => {
+            *part = Expr::Verbatim(quote_spanned!(part.span()=> &#part));
+        }
+        _ => borrow_parts(part),
+    }
+}
+
 fn unknown_name(name: &Ident, bindings: &[Ident], has_self: bool) -> String {
     let bindings: Vec<_> = bindings.iter().map(ToString::to_string).collect();
+    if name == "self" {
+        return r#"this function has no "self"; write a parameter, such as key = "p.id""#.to_owned();
+    }
     if let Some(meant) = suggest::nearest(&name.to_string(), bindings.iter().map(String::as_str)) {
         return format!(r#"no parameter is called "{name}"; did you mean "{meant}"?"#);
     }
@@ -88,7 +132,8 @@ mod tests {
             (quote!("user"), quote!(fn f(Json(order): Json<Order>)), "order.user"),
             (quote!("self"), quote!(fn f(&self, a: u8, b: u8)), "self"),
             (quote!("self.tenant"), quote!(fn f(&self)), "self.tenant"),
-            (quote!((a, p.id)), quote!(fn f(a: u8, p: Person)), "(a,p.id)"),
+            (quote!((a, p.id)), quote!(fn f(a: u8, p: Person)), "(&a,&p.id)"),
+            (quote!([a, (b.c, f(a))]), quote!(fn f(a: u8, b: B)), "[&a,(&b.c,f(a))]"),
             (quote!("p.mail.to_lowercase()"), quote!(fn f(p: Person)), "p.mail.to_lowercase()"),
         ];
         for (written, sig, expected) in cases {
@@ -122,12 +167,23 @@ mod tests {
             (
                 quote!("self"),
                 quote!(fn f()),
-                r#"no parameter is called "self"; leave "key" out to limit all calls together"#,
+                r#"this function has no "self"; write a parameter, such as key = "p.id""#,
             ),
             (
                 quote!("id"),
                 quote!(fn f(&self, __arg1: Path<u64>)),
                 r#""id" is bound by a pattern that async_trait hides; name the parameter, and write the path to "id""#,
+            ),
+            (
+                quote!(("id", "name")),
+                quote!(fn f(id: u8, name: u8)),
+                "the key is the same for everybody; write the parameters without quotes, such as \
+                 key = (tenant, p.id), or leave \"key\" out to limit all calls together",
+            ),
+            (
+                quote!(self),
+                quote!(fn f(p: P)),
+                r#"this function has no "self"; write a parameter, such as key = "p.id""#,
             ),
             (
                 quote!("p.("),

@@ -62,11 +62,18 @@ impl Number {
             }
             Number::Constant(expr, option) => {
                 let message = format!(r#""{option}" must be above 0"#);
+                let too_large = format!(r#""{option}" is too large; write a smaller number"#);
                 let span = at(expr.span());
                 let (mut number, ty) = (local("number"), Ident::new(ty, span));
                 number.set_span(span);
                 quote_spanned! {span=>
-                    { let #number = #expr; ::core::assert!(#number > 0, #message); #number as #ty }
+                    {
+                        let #number = #expr;
+                        ::core::assert!(#number > 0, #message);
+                        let #number = #number as i128;
+                        ::core::assert!(#number > 0 && #number <= #ty::MAX as i128, #too_large);
+                        #number as #ty
+                    }
                 }
             }
         }

@@ -18,8 +18,8 @@ macro_rules! options {
         #[derive(Default)]
         pub(crate) struct Args {
             $(pub(crate) $name: Option<Value>,)+
-            /// Names of options that could not be read.
-            unread: Vec<String>,
+            /// How many options could not be read.
+            unread: usize,
         }
 
         impl Args {
@@ -59,16 +59,22 @@ impl Args {
     }
 
     fn option(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
+        self.unread += 1;
         let name = input.call(Ident::parse_any).map_err(|error| {
             Error::new(error.span(), r#"write options like key = "id", with commas between"#)
         })?;
         let text = name.to_string();
-        self.unread.push(text.clone());
         let valueless = || Error::new(name.span(), format!(r#"write a value: {name} = "...""#));
+        if input.peek(Token![==]) || input.peek(Token![=>]) || input.peek(Token![:]) {
+            return Err(input.error(format!("write one `=`: {name} = ...")));
+        }
         if input.parse::<Option<Token![=]>>()?.is_none() {
             return Err(valueless());
         }
         let value = Value::scan(input)?.ok_or_else(valueless)?;
+        if let Some(next) = value.swallowed_option() {
+            return Err(Error::new(next.span(), format!("a comma is missing before `{next}`")));
+        }
         match self.slot(&text) {
             Some(slot @ None) => *slot = Some(value),
             Some(Some(_)) => {
@@ -76,13 +82,13 @@ impl Args {
             }
             None => return Err(Error::new(name.span(), unknown("option", &text, Args::NAMES))),
         }
-        self.unread.pop();
+        self.unread -= 1;
         Ok(())
     }
 
-    /// Whether `name` was most likely written, but in a way that could not be read.
-    pub(crate) fn tried(&self, name: &str) -> bool {
-        self.unread.iter().any(|unread| suggest::nearest(unread, [name]).is_some())
+    /// Whether all that was written could be read, so that what is missing is truly missing.
+    pub(crate) fn all_read(&self) -> bool {
+        self.unread == 0
     }
 }
 
@@ -121,6 +127,20 @@ impl Value {
         }
         let tokens = until_comma(input)?;
         Ok((!tokens.is_empty()).then_some(Value::Bare(tokens)))
+    }
+
+    /// The name of an option that became part of this value, for want of a comma.
+    fn swallowed_option(&self) -> Option<Ident> {
+        let Value::Bare(tokens) = self else { return None };
+        let tokens: Vec<TokenTree> = tokens.clone().into_iter().collect();
+        tokens.windows(2).find_map(|pair| match pair {
+            [TokenTree::Ident(name), TokenTree::Punct(equals)]
+                if equals.as_char() == '=' && Args::NAMES.contains(&name.to_string().as_str()) =>
+            {
+                Some(name.clone())
+            }
+            _ => None,
+        })
     }
 
     /// What stands inside the quotes, or the bare tokens without the spaces that only the lexer put there.

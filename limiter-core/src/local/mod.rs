@@ -1,6 +1,5 @@
 //! The limiter of this process.
 
-mod rules;
 mod stored_key;
 mod table;
 
@@ -9,10 +8,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rules::Rules;
+use table::AnyTable;
 
 use crate::clock::{Clock, SystemClock};
 use crate::limiter::{Answer, Call, Limiter};
+use crate::rule_map::RuleMap;
 use crate::strategy::Question;
 use crate::{Cost, Decision, Key, LimitKey, Rule};
 
@@ -30,7 +30,8 @@ pub struct LocalLimiter {
 
 struct Shared {
     clock: AnyClock,
-    rules: Rules,
+    max_keys: usize,
+    tables: RuleMap<Box<dyn AnyTable>>,
 }
 
 /// The default clock without a detour, any other behind one.
@@ -65,18 +66,22 @@ impl LocalLimiter {
 
     /// How a call of cost 1 would fare. It takes nothing.
     pub fn peek_sync<K: LimitKey + ?Sized>(&self, rule: &Rule, key: &K) -> Decision {
-        self.shared.rules.table(rule).look(Key::of(key).as_bytes(), self.now())
+        self.table(rule).look(Key::of(key).as_bytes(), self.now())
     }
 
     /// Gives `key` all its permits back.
     pub fn reset_sync<K: LimitKey + ?Sized>(&self, rule: &Rule, key: &K) {
-        self.shared.rules.table(rule).forget(Key::of(key).as_bytes());
+        self.table(rule).forget(Key::of(key).as_bytes());
     }
 
     pub(crate) fn decide_sync(&self, rule: &Rule, key: &Key, cost: u64, longest_wait: Duration) -> Decision {
         let longest_wait = u64::try_from(longest_wait.as_nanos()).unwrap_or(u64::MAX).min(FAR_AWAY);
         let question = Question { now: self.now(), cost, longest_wait };
-        self.shared.rules.table(rule).decide(key.as_bytes(), question)
+        self.table(rule).decide(key.as_bytes(), question)
+    }
+
+    fn table(&self, rule: &Rule) -> &dyn AnyTable {
+        &**self.shared.tables.get(rule, |rule| table::of(rule, self.shared.max_keys))
     }
 
     fn now(&self) -> u64 {
@@ -109,11 +114,11 @@ impl Limiter for LocalLimiter {
     }
 
     fn look(&self, rule: &Rule, key: &Key) -> Answer<Decision> {
-        Answer::now(self.shared.rules.table(rule).look(key.as_bytes(), self.now()))
+        Answer::now(self.table(rule).look(key.as_bytes(), self.now()))
     }
 
     fn forget(&self, rule: &Rule, key: &Key) -> Answer<()> {
-        self.shared.rules.table(rule).forget(key.as_bytes());
+        self.table(rule).forget(key.as_bytes());
         Answer::now(())
     }
 
@@ -150,7 +155,8 @@ impl LocalLimiterBuilder {
 
     /// The limiter.
     pub fn build(self) -> LocalLimiter {
-        LocalLimiter { shared: Arc::new(Shared { clock: self.clock, rules: Rules::new(self.max_keys) }) }
+        let Self { max_keys, clock } = self;
+        LocalLimiter { shared: Arc::new(Shared { clock, max_keys, tables: RuleMap::new() }) }
     }
 }
 

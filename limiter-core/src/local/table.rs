@@ -207,8 +207,9 @@ impl<R: Room, C: States<R::State>> Table<R, C> {
         let removed = before - keys.slots.len();
         if removed > 0 {
             self.keys.fetch_sub(removed, Ordering::Relaxed);
-            if all > 64 && keys.slots.len() < all / 8 {
-                keys.slots.shrink_to(keys.slots.len() * 2, |slot| self.hash(slot.key.as_bytes()));
+            let left = keys.slots.len();
+            if left < all / 4 {
+                keys.slots.shrink_to(left + left / 2, |slot| self.hash(slot.key.as_bytes()));
             }
         }
         removed
@@ -287,9 +288,9 @@ impl<R: Room, C: States<R::State>> AnyTable for Table<R, C> {
         with_bounded(key, |key| {
             let hash = self.hash(key);
             let mut keys = lock(&self.shards()[self.shard(hash)].0);
-            if let Ok(slot) = keys.slots.find_entry(hash, |slot| slot.key.as_bytes() == key) {
-                slot.remove();
-                self.keys.fetch_sub(1, Ordering::Relaxed);
+            // It keeps its place: without one it might have to go with the crowd.
+            if let Some(slot) = keys.slots.find_mut(hash, |slot| slot.key.as_bytes() == key) {
+                slot.states = fresh::<R, C>(&self.terms);
             }
         });
     }
