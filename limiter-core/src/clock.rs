@@ -1,10 +1,10 @@
 //! Where the time of a local limiter comes from.
 
-use std::future::poll_fn;
+use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Poll, Waker};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 /// A clock that a [`LocalLimiter`](crate::LocalLimiter) can go by.
@@ -76,7 +76,14 @@ pub struct ManualClock {
 #[derive(Default)]
 struct Shared {
     now: AtomicU64,
-    sleepers: Mutex<Vec<(u64, Waker)>>,
+    sleepers: Mutex<Sleepers>,
+}
+
+#[derive(Default)]
+struct Sleepers {
+    /// Until when, and whom to wake.
+    list: HashMap<u64, (u64, Waker)>,
+    next_id: u64,
 }
 
 impl ManualClock {
@@ -91,9 +98,9 @@ impl ManualClock {
         let mut sleepers = self.sleepers();
         let now = self.now().saturating_add(by);
         self.shared.now.store(now, Ordering::Release);
-        let due: Vec<_> = sleepers.extract_if(.., |(time, _)| *time <= now).collect();
+        let due: Vec<_> = sleepers.list.extract_if(|_, (time, _)| *time <= now).collect();
         drop(sleepers);
-        for (_, waker) in due {
+        for (_, (_, waker)) in due {
             waker.wake();
         }
     }
@@ -103,7 +110,7 @@ impl ManualClock {
         Duration::from_nanos(self.now())
     }
 
-    fn sleepers(&self) -> std::sync::MutexGuard<'_, Vec<(u64, Waker)>> {
+    fn sleepers(&self) -> MutexGuard<'_, Sleepers> {
         self.shared.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -114,18 +121,38 @@ impl Clock for ManualClock {
     }
 
     fn sleep_until(&self, time: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let clock = self.clone();
-        Box::pin(poll_fn(move |context| {
-            // The lock is taken first, so that the clock cannot move between the look and the entry in the list.
-            let mut sleepers = clock.sleepers();
-            if clock.now() >= time {
-                return Poll::Ready(());
-            }
-            if !sleepers.iter().any(|(until, waker)| *until == time && waker.will_wake(context.waker())) {
-                sleepers.push((time, context.waker().clone()));
-            }
-            Poll::Pending
-        }))
+        let id = {
+            let mut sleepers = self.sleepers();
+            sleepers.next_id += 1;
+            sleepers.next_id
+        };
+        Box::pin(ManualSleep { clock: self.clone(), time, id })
+    }
+}
+
+struct ManualSleep {
+    clock: ManualClock,
+    time: u64,
+    id: u64,
+}
+
+impl Future for ManualSleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        // The lock is taken first, so that the clock cannot move between the look and the entry in the list.
+        let mut sleepers = self.clock.sleepers();
+        if self.clock.now() >= self.time {
+            return Poll::Ready(());
+        }
+        sleepers.list.insert(self.id, (self.time, context.waker().clone()));
+        Poll::Pending
+    }
+}
+
+impl Drop for ManualSleep {
+    fn drop(&mut self) {
+        self.clock.sleepers().list.remove(&self.id);
     }
 }
 

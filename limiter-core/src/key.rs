@@ -39,6 +39,18 @@ use std::sync::Arc;
 pub trait LimitKey {
     /// Writes this value into `key`.
     fn encode(&self, key: &mut Key);
+
+    /// Writes several values of one type: bytes as a byte string, whatever holds them, all else as a group.
+    #[doc(hidden)]
+    fn encode_slice(values: &[Self], key: &mut Key)
+    where
+        Self: Sized,
+    {
+        key.group(values.len());
+        for value in values {
+            value.encode(key);
+        }
+    }
 }
 
 /// The bytes of a key, and room to write them without allocating for all but long keys.
@@ -70,7 +82,7 @@ pub struct Key {
 }
 
 impl Key {
-    const SHORT: usize = 64;
+    const SHORT: usize = 128;
 
     /// The key that `value` makes.
     pub fn of<K: LimitKey + ?Sized>(value: &K) -> Self {
@@ -141,8 +153,10 @@ impl LimitKey for () {
 }
 
 macro_rules! integers {
-    ($($unsigned:ty, $signed:ty, $nonzero_unsigned:ty, $nonzero_signed:ty;)*) => {$(
+    ($($unsigned:ty, $signed:ty, $nonzero_unsigned:ty, $nonzero_signed:ty $(, { $bytes:item })?;)*) => {$(
         impl LimitKey for $unsigned {
+            $($bytes)?
+
             #[inline]
             fn encode(&self, key: &mut Key) {
                 match u64::try_from(*self) {
@@ -186,7 +200,11 @@ fn wide<N, W: TryFrom<N>>(number: N) -> W {
 }
 
 integers! {
-    u8, i8, NonZeroU8, NonZeroI8;
+    u8, i8, NonZeroU8, NonZeroI8, {
+        fn encode_slice(bytes: &[Self], key: &mut Key) {
+            key.text(b'b', bytes);
+        }
+    };
     u16, i16, NonZeroU16, NonZeroI16;
     u32, i32, NonZeroU32, NonZeroI32;
     u64, i64, NonZeroU64, NonZeroI64;
@@ -220,24 +238,21 @@ impl LimitKey for String {
     }
 }
 
-impl LimitKey for [u8] {
+impl<K: LimitKey> LimitKey for [K] {
     fn encode(&self, key: &mut Key) {
-        key.text(b'b', self);
+        K::encode_slice(self, key);
     }
 }
 
-impl LimitKey for Vec<u8> {
+impl<K: LimitKey> LimitKey for Vec<K> {
     fn encode(&self, key: &mut Key) {
-        self.as_slice().encode(key);
+        K::encode_slice(self, key);
     }
 }
 
 impl<K: LimitKey, const N: usize> LimitKey for [K; N] {
     fn encode(&self, key: &mut Key) {
-        key.group(N);
-        for part in self {
-            part.encode(key);
-        }
+        K::encode_slice(self, key);
     }
 }
 
@@ -351,6 +366,8 @@ mod tests {
         see("'1'", bytes(&'1'));
         see("\"1\"", bytes("1"));
         see("b\"1\"", bytes(b"1".as_slice()));
+        see("[1]", bytes(&[1]));
+        see("i128::MIN as u128", bytes(&i128::MIN.cast_unsigned()));
         see("empty", bytes(""));
         see("None", bytes(&None::<&str>));
         see("Some(None)", bytes(&Some(None::<&str>)));
@@ -376,6 +393,9 @@ mod tests {
         assert_eq!(bytes("a"), bytes(&String::from("a")));
         assert_eq!(bytes("a"), bytes(&Arc::<str>::from("a")));
         assert_eq!(bytes("a"), bytes(&Cow::Borrowed("a")));
+        assert_eq!(bytes(b"ab"), bytes(b"ab".as_slice()));
+        assert_eq!(bytes(b"ab"), bytes(&b"ab".to_vec()));
+        assert_eq!(bytes(&["a", "b"]), bytes(&vec!["a", "b"]));
         assert_eq!(bytes(&7u8), bytes(&&&7i128));
         assert_eq!(bytes(&-7i8), bytes(&-7isize));
         assert_eq!(bytes(&IpAddr::from([127, 0, 0, 1])), bytes(&Ipv4Addr::LOCALHOST));

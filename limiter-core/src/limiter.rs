@@ -86,7 +86,8 @@ pub trait Limiter: Send + Sync {
         crate::installed::process_wide()
     }
 
-    /// Takes `cost` permits of `key`, or none. The question is asked when this is called, the answer is what is awaited.
+    /// Takes `cost` permits of `key`, or none. A [`LocalLimiter`] decides when this is called, a shared one is asked when
+    /// the answer is first awaited.
     fn check<K>(&self, rule: &Rule, key: &K, cost: impl Cost) -> Answer<Decision>
     where
         K: LimitKey + ?Sized,

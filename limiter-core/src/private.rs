@@ -3,6 +3,7 @@
 use std::future::{Ready, ready};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 pub use inventory::submit;
 
@@ -53,8 +54,7 @@ pub fn enter_sync<K: LimitKey + ?Sized>(
 ) -> Result<Decision, Rejected> {
     site::sites();
     let limiter = installed::current();
-    let decision =
-        limiter.local().decide_sync(site.rule(), &Key::of(key), cost.permits(), site.options().longest_wait);
+    let decision = limiter.local().decide_sync(site.rule(), &Key::of(key), cost.permits(), Duration::ZERO);
     site.settle(decision)
 }
 

@@ -223,6 +223,13 @@ const fn mistake(name: &str, strategy: Strategy, quotas: &[Quota]) -> Option<Rul
     if name.len() > LONGEST_NAME {
         return Some(RuleError::NameTooLong);
     }
+    let (bytes, mut i) = (name.as_bytes(), 0);
+    while i < bytes.len() {
+        if bytes[i].is_ascii_control() {
+            return Some(RuleError::ControlCharacter);
+        }
+        i += 1;
+    }
     if quotas.is_empty() {
         return Some(RuleError::NoQuotas);
     }
@@ -295,6 +302,8 @@ pub enum RuleError {
     NoName,
     /// The name has more than 200 bytes.
     NameTooLong,
+    /// The name has a control character, which would break a log line.
+    ControlCharacter,
     /// There are no quotas.
     NoQuotas,
     /// There are more than [`Rule::MOST_QUOTAS`] quotas.
@@ -313,7 +322,8 @@ impl RuleError {
     const fn text(self) -> &'static str {
         match self {
             Self::NoName => "a rule needs a name",
-            Self::NameTooLong => "the name of a rule can have 200 bytes at most",
+            Self::NameTooLong => "the name of a rule can have 200 bytes at most; give a shorter one",
+            Self::ControlCharacter => "the name of a rule cannot have control characters",
             Self::NoQuotas => "a rule needs at least one quota",
             Self::TooManyQuotas => "a rule can have 8 quotas at most",
             Self::BurstWithoutBucket => {
@@ -349,6 +359,7 @@ mod tests {
         use Strategy::{FixedWindow, SlidingWindow, TokenBucket};
         let cases = [
             ("", FixedWindow, vec![quota("3/s")], RuleError::NoName),
+            ("a\n", FixedWindow, vec![quota("3/s")], RuleError::ControlCharacter),
             ("a", FixedWindow, vec![], RuleError::NoQuotas),
             ("a", FixedWindow, vec![quota("3/s"); 9], RuleError::TooManyQuotas),
             ("a", FixedWindow, vec![quota("3/s").burst(5)], RuleError::BurstWithoutBucket),

@@ -1,5 +1,6 @@
 //! The limiter of this process.
 
+mod shard;
 mod stored_key;
 mod table;
 
@@ -66,12 +67,20 @@ impl LocalLimiter {
 
     /// How a call of cost 1 would fare. It takes nothing.
     pub fn peek_sync<K: LimitKey + ?Sized>(&self, rule: &Rule, key: &K) -> Decision {
-        self.table(rule).look(Key::of(key).as_bytes(), self.now())
+        self.look_sync(rule, &Key::of(key))
     }
 
     /// Gives `key` all its permits back.
     pub fn reset_sync<K: LimitKey + ?Sized>(&self, rule: &Rule, key: &K) {
-        self.table(rule).forget(Key::of(key).as_bytes());
+        self.forget_sync(rule, &Key::of(key));
+    }
+
+    pub(crate) fn look_sync(&self, rule: &Rule, key: &Key) -> Decision {
+        self.table(rule).look(key.as_bytes(), self.now())
+    }
+
+    pub(crate) fn forget_sync(&self, rule: &Rule, key: &Key) {
+        self.table(rule).forget(key.as_bytes());
     }
 
     pub(crate) fn decide_sync(&self, rule: &Rule, key: &Key, cost: u64, longest_wait: Duration) -> Decision {
@@ -114,11 +123,11 @@ impl Limiter for LocalLimiter {
     }
 
     fn look(&self, rule: &Rule, key: &Key) -> Answer<Decision> {
-        Answer::now(self.table(rule).look(key.as_bytes(), self.now()))
+        Answer::now(self.look_sync(rule, key))
     }
 
     fn forget(&self, rule: &Rule, key: &Key) -> Answer<()> {
-        self.table(rule).forget(key.as_bytes());
+        self.forget_sync(rule, key);
         Answer::now(())
     }
 

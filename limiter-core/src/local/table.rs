@@ -1,18 +1,14 @@
-//! The keys of one rule, and their states.
-//!
-//! Keys are spread over shards, each with a lock of its own. A key is removed only when it is idle, that is when its
-//! state is as good as a fresh one; a few keys are looked at for that with every call that brings a new key, and now and
-//! then with others. Where the table is full of busy keys, a new key goes by the one state of the `crowd`. Once there is
-//! room for it, it starts with a copy of that state, so that nothing it took with the crowd is forgotten.
+//! The keys of one rule, spread over shards.
 
-use std::hash::{BuildHasher, Hasher};
+use std::hash::{BuildHasher as _, Hasher as _};
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::DefaultHashBuilder;
 use once_cell::sync::OnceCell;
 
+use super::shard::{Shard, States};
 use super::stored_key::{StoredKey, digest};
 use crate::strategy::{self, Question, Room, Terms, Visitor};
 use crate::{Decision, Rule};
@@ -46,96 +42,44 @@ impl Visitor for Build<'_> {
     }
 }
 
-/// The states of one key, one for each quota: in place where there is one quota, as there mostly is.
-trait States<S>: AsRef<[S]> + AsMut<[S]> + Clone + Send + 'static {
-    fn collect(states: impl Iterator<Item = S>) -> Self;
-}
-
-impl<S: Clone + Send + 'static> States<S> for [S; 1] {
-    fn collect(mut states: impl Iterator<Item = S>) -> Self {
-        [states.next().expect("a rule has at least one quota")]
-    }
-}
-
-impl<S: Clone + Send + 'static> States<S> for Box<[S]> {
-    fn collect(states: impl Iterator<Item = S>) -> Self {
-        states.collect()
-    }
-}
-
-struct Table<R, C> {
+struct Table<R, S> {
     terms: Box<[Terms]>,
     max_keys: usize,
     /// How many keys all shards hold together, or are about to.
     keys: AtomicUsize,
-    shards: OnceCell<Box<[Shard<C>]>>,
+    shards: OnceCell<Box<[Padded<S>]>>,
+    /// Keyed at random: keys are chosen by strangers, who must not be able to choose them into one place.
     hasher: DefaultHashBuilder,
+    /// Which shard is looked through next.
+    next_swept: AtomicUsize,
     /// For calls without a key.
-    keyless: Mutex<Lone<C>>,
-    /// For keys that find no room.
-    crowd: Mutex<Lone<C>>,
-    /// Whether the crowd's state may be other than fresh. Only changed under the crowd's lock.
-    crowded: AtomicBool,
-    /// Which shard is asked next whether it has idle keys, when another has none.
-    helper: AtomicUsize,
+    keyless: Mutex<Keyless<S>>,
     room: PhantomData<fn() -> R>,
 }
 
 /// A shard has cache lines of its own, so that threads in different shards do not slow each other down.
 #[repr(align(128))]
-struct Shard<C>(Mutex<Keys<C>>);
+struct Padded<S>(Mutex<Shard<S>>);
 
-struct Keys<C> {
-    slots: HashTable<Slot<C>>,
-    /// Where the next look for idle keys begins.
-    hand: usize,
-    calls: u32,
-    /// The newest time seen here: an older one counts as this.
+struct Keyless<S> {
+    states: S,
     newest: u64,
-}
-
-struct Slot<C> {
-    key: StoredKey,
-    states: C,
-}
-
-struct Lone<C> {
-    states: C,
-    newest: u64,
-}
-
-impl<C> Lone<C> {
-    fn decide<R: Room>(&mut self, terms: &[Terms], question: Question) -> Decision
-    where
-        C: States<R::State>,
-    {
-        self.newest = self.newest.max(question.now);
-        strategy::decide::<R>(self.states.as_mut(), terms, Question { now: self.newest, ..question })
-    }
 }
 
 /// About how many keys a shard is meant for: few enough to grow without a pause that anybody notices.
-const SHARD: usize = 16_384;
+const KEYS_IN_A_SHARD: usize = 16_384;
 const MOST_SHARDS: usize = 1024;
-/// How many places a call that brings a new key looks at for idle ones, with room left and without.
-const SWEEP: usize = 4;
-const LONG_SWEEP: usize = 64;
-/// Every so many calls of known keys, some places are looked at as well.
+/// Every so many calls to a shard, some places of the table are looked at for idle keys.
 const CALLS_PER_SWEEP: u32 = 16;
-/// How many keys a shard may hold without being looked through.
-const KEPT: usize = 64;
 
-impl<R: Room, C: States<R::State>> Table<R, C> {
+impl<R: Room, S: States<R::State>> Table<R, S> {
     fn new(terms: Box<[Terms]>, max_keys: usize) -> Self {
-        let lone = || Mutex::new(Lone { states: fresh::<R, C>(&terms), newest: 0 });
         Self {
-            keyless: lone(),
-            crowd: lone(),
-            crowded: AtomicBool::new(false),
-            helper: AtomicUsize::new(0),
+            keyless: Mutex::new(Keyless { states: S::fresh::<R>(&terms), newest: 0 }),
             keys: AtomicUsize::new(0),
             shards: OnceCell::new(),
             hasher: DefaultHashBuilder::default(),
+            next_swept: AtomicUsize::new(0),
             room: PhantomData,
             terms,
             max_keys,
@@ -148,156 +92,144 @@ impl<R: Room, C: States<R::State>> Table<R, C> {
         hasher.finish()
     }
 
-    fn shards(&self) -> &[Shard<C>] {
+    fn shards(&self) -> &[Padded<S>] {
         self.shards.get_or_init(|| {
-            let count = (self.max_keys / SHARD).next_power_of_two().min(MOST_SHARDS);
-            let keys = || Keys { slots: HashTable::new(), hand: 0, calls: 0, newest: 0 };
-            (0..count).map(|_| Shard(Mutex::new(keys()))).collect()
+            let count = (self.max_keys / KEYS_IN_A_SHARD).next_power_of_two().min(MOST_SHARDS);
+            (0..count).map(|_| Padded(Mutex::new(Shard::new::<R>(&self.terms)))).collect()
         })
     }
 
-    /// The shard of a key, by the high bits of its hash: the low ones place it within the shard.
-    fn shard(&self, hash: u64) -> usize {
-        let high = (hash >> 48) as usize;
-        high & (self.shards().len() - 1)
+    /// Which shard has the key, by bits that the shard itself does not place it by.
+    fn home(&self, hash: u64) -> usize {
+        let spread = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
+        usize::try_from(spread).expect("16 bits fit") & (self.shards().len() - 1)
     }
 
-    /// Makes room for one more key, as far as that is possible without hurting anybody.
-    fn reserve(&self, home: usize, keys: &mut Keys<C>) -> bool {
+    /// Counts one more key, if there is room for it, or can be made without hurting anybody.
+    fn reserve(&self, home: usize, shard: &mut Shard<S>) -> bool {
         let reserved = || {
             let more = |keys| (keys < self.max_keys).then_some(keys + 1);
             self.keys.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
         };
+        let found_room = |shard: &mut Shard<S>| {
+            let removed = shard.remove_idle::<R>(&self.terms, |key| self.hash(key));
+            self.keys.fetch_sub(removed, Ordering::Relaxed);
+            removed > 0
+        };
         if reserved() {
-            self.sweep_now_and_then(keys);
             return true;
         }
-        if self.sweep(keys, LONG_SWEEP) == 0 {
-            // All are busy here. Another shard may have idle ones; it is not waited for, so nobody can deadlock.
-            let helper = self.helper.fetch_add(1, Ordering::Relaxed) % self.shards().len();
-            if helper != home
-                && let Ok(mut helper) = self.shards()[helper].0.try_lock()
-            {
-                helper.newest = helper.newest.max(keys.newest);
-                self.sweep(&mut helper, LONG_SWEEP);
-            }
-        }
+        // Another shard is not waited for, so that nobody can deadlock.
+        let _ = found_room(shard) || self.with_next(home, shard, found_room) == Some(true);
         reserved()
     }
 
-    /// Gives idle keys back while there is no hurry. A few are kept: they may well call again.
-    fn sweep_now_and_then(&self, keys: &mut Keys<C>) {
-        if keys.slots.len() > KEPT {
-            self.sweep(keys, SWEEP);
+    /// Decides for a key that has no place yet, and gives it one if it takes anything.
+    fn decide_new(
+        &self,
+        home: usize,
+        shard: &mut Shard<S>,
+        key: (u64, &[u8]),
+        question: Question,
+    ) -> Decision {
+        let mut states = shard.first_states::<R>(&self.terms);
+        let decision = strategy::decide::<R>(states.as_mut(), &self.terms, question);
+        if !decision.is_allowed() || question.cost == 0 {
+            return decision;
         }
+        if !self.reserve(home, shard) {
+            return strategy::decide::<R>(shard.crowd.as_mut(), &self.terms, question);
+        }
+        shard.insert(key, states, |key| self.hash(key));
+        decision
     }
 
-    /// Looks at `places` places and removes the idle keys among them. Returns how many that were.
-    fn sweep(&self, keys: &mut Keys<C>, places: usize) -> usize {
-        let all = keys.slots.num_buckets();
-        let before = keys.slots.len();
-        for _ in 0..places.min(all) {
-            keys.hand = if keys.hand + 1 < all { keys.hand + 1 } else { 0 };
-            if let Ok(slot) = keys.slots.get_bucket_entry(keys.hand)
-                && strategy::is_idle::<R>(slot.get().states.as_ref(), &self.terms, keys.newest)
-            {
-                slot.remove();
-            }
-        }
-        let removed = before - keys.slots.len();
-        if removed > 0 {
+    /// Gives idle keys back while there is no hurry, all over the table, wherever calls come in.
+    fn sweep(&self, home: usize, shard: &mut Shard<S>) {
+        let sweep = |shard: &mut Shard<S>| {
+            let removed = shard.sweep::<R>(&self.terms, |key| self.hash(key));
             self.keys.fetch_sub(removed, Ordering::Relaxed);
-            let left = keys.slots.len();
-            if left < all / 4 {
-                keys.slots.shrink_to(left + left / 2, |slot| self.hash(slot.key.as_bytes()));
-            }
-        }
-        removed
+        };
+        self.with_next(home, shard, sweep);
     }
 
-    /// What a key starts with: fresh states, or a copy of the crowd's, to which it may have belonged.
-    fn first_states(&self, now: u64) -> C {
-        if self.crowded.load(Ordering::Relaxed) {
-            let crowd = lock(&self.crowd);
-            if !strategy::is_idle::<R>(crowd.states.as_ref(), &self.terms, crowd.newest.max(now)) {
-                return crowd.states.clone();
-            }
-            self.crowded.store(false, Ordering::Relaxed);
+    /// Works on the shard whose turn it is: this one, whose lock we have, or another that nobody is busy with.
+    fn with_next<T>(
+        &self,
+        home: usize,
+        shard: &mut Shard<S>,
+        work: impl Fn(&mut Shard<S>) -> T,
+    ) -> Option<T> {
+        let next = self.next_swept.fetch_add(1, Ordering::Relaxed) % self.shards().len();
+        if next == home {
+            return Some(work(shard));
         }
-        fresh::<R, C>(&self.terms)
-    }
-
-    fn decide_in_crowd(&self, question: Question) -> Decision {
-        let mut crowd = lock(&self.crowd);
-        self.crowded.store(true, Ordering::Relaxed);
-        crowd.decide::<R>(&self.terms, question)
+        let mut other = self.shards()[next].0.try_lock().ok()?;
+        other.newest = other.newest.max(shard.newest);
+        Some(work(&mut other))
     }
 }
 
-impl<R: Room, C: States<R::State>> AnyTable for Table<R, C> {
+impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
     fn decide(&self, key: &[u8], question: Question) -> Decision {
         if key.is_empty() {
-            return lock(&self.keyless).decide::<R>(&self.terms, question);
+            let Keyless { states, newest } = &mut *lock(&self.keyless);
+            *newest = question.now.max(*newest);
+            return strategy::decide::<R>(
+                states.as_mut(),
+                &self.terms,
+                Question { now: *newest, ..question },
+            );
         }
         with_bounded(key, |key| {
             let hash = self.hash(key);
-            let home = self.shard(hash);
-            let mut guard = lock(&self.shards()[home].0);
-            let keys = &mut *guard;
-            keys.newest = keys.newest.max(question.now);
-            keys.calls = keys.calls.wrapping_add(1);
-            let question = Question { now: keys.newest, ..question };
-
-            if keys.calls.is_multiple_of(CALLS_PER_SWEEP) {
-                self.sweep_now_and_then(keys);
+            let home = self.home(hash);
+            let mut shard = lock(&self.shards()[home].0);
+            shard.newest = question.now.max(shard.newest);
+            let question = Question { now: shard.newest, ..question };
+            let decision = match shard.find(hash, key) {
+                Some(states) => strategy::decide::<R>(states.as_mut(), &self.terms, question),
+                None => self.decide_new(home, &mut shard, (hash, key), question),
+            };
+            if shard.counts_to(CALLS_PER_SWEEP) {
+                self.sweep(home, &mut shard);
             }
-            if let Some(slot) = keys.slots.find_mut(hash, |slot| slot.key.as_bytes() == key) {
-                return strategy::decide::<R>(slot.states.as_mut(), &self.terms, question);
-            }
-            if !self.reserve(home, keys) {
-                return self.decide_in_crowd(question);
-            }
-            let slot = Slot { key: StoredKey::new(key), states: self.first_states(question.now) };
-            let mut slot = keys.slots.insert_unique(hash, slot, |slot| self.hash(slot.key.as_bytes()));
-            strategy::decide::<R>(slot.get_mut().states.as_mut(), &self.terms, question)
+            decision
         })
     }
 
     fn look(&self, key: &[u8], now: u64) -> Decision {
-        let look = |states: &C, now| strategy::look::<R>(states.as_ref(), &self.terms, now);
+        let look = |states: &S, now| strategy::look::<R>(states.as_ref(), &self.terms, now);
         if key.is_empty() {
             let keyless = lock(&self.keyless);
             return look(&keyless.states, keyless.newest.max(now));
         }
         with_bounded(key, |key| {
             let hash = self.hash(key);
-            let keys = lock(&self.shards()[self.shard(hash)].0);
-            let now = keys.newest.max(now);
-            match keys.slots.find(hash, |slot| slot.key.as_bytes() == key) {
-                Some(slot) => look(&slot.states, now),
-                None => look(&self.first_states(now), now),
+            let mut shard = lock(&self.shards()[self.home(hash)].0);
+            shard.newest = shard.newest.max(now);
+            let now = shard.newest;
+            match shard.find(hash, key) {
+                Some(states) => look(states, now),
+                None => look(&shard.first_states::<R>(&self.terms), now),
             }
         })
     }
 
     fn forget(&self, key: &[u8]) {
         if key.is_empty() {
-            lock(&self.keyless).states = fresh::<R, C>(&self.terms);
+            lock(&self.keyless).states = S::fresh::<R>(&self.terms);
             return;
         }
         with_bounded(key, |key| {
             let hash = self.hash(key);
-            let mut keys = lock(&self.shards()[self.shard(hash)].0);
+            let mut shard = lock(&self.shards()[self.home(hash)].0);
             // It keeps its place: without one it might have to go with the crowd.
-            if let Some(slot) = keys.slots.find_mut(hash, |slot| slot.key.as_bytes() == key) {
-                slot.states = fresh::<R, C>(&self.terms);
+            if let Some(states) = shard.find(hash, key) {
+                *states = S::fresh::<R>(&self.terms);
             }
         });
     }
-}
-
-fn fresh<R: Room, C: States<R::State>>(terms: &[Terms]) -> C {
-    C::collect(terms.iter().map(R::fresh))
 }
 
 /// Hands on a key that is no longer than a table holds.

@@ -8,6 +8,10 @@
 
 mod fixed_window;
 mod leaky_bucket;
+#[cfg(feature = "redis")]
+pub(crate) mod lua;
+#[cfg(all(test, feature = "redis"))]
+mod lua_tests;
 mod sliding_log;
 mod sliding_window;
 mod standing;
@@ -26,13 +30,17 @@ use crate::Decision;
 /// Times are ticks of any one length since any one point; `now` and `at` never decrease from call to call, which the
 /// caller sees to.
 pub(crate) trait Room: 'static {
-    type State: Clone + Send + 'static;
+    type State: Send + 'static;
 
     /// Whether a quota may have a burst of its own.
     const HAS_BURST: bool = false;
 
     /// Whether calls may be counted together in samples.
     const HAS_SAMPLES: bool = false;
+
+    /// The same room for a server: the functions that `driver.lua` asks.
+    #[cfg(feature = "redis")]
+    const LUA: &'static str;
 
     /// The state of a key that has never called.
     fn fresh(terms: &Terms) -> Self::State;
@@ -78,6 +86,13 @@ macro_rules! strategies {
             pub(crate) const fn has_samples(self) -> bool {
                 match self {
                     $(Self::$variant => <$room::Room as Room>::HAS_SAMPLES,)*
+                }
+            }
+
+            #[cfg(feature = "redis")]
+            pub(crate) const fn lua(self) -> &'static str {
+                match self {
+                    $(Self::$variant => <$room::Room as Room>::LUA,)*
                 }
             }
 
@@ -161,6 +176,17 @@ pub(crate) fn is_idle<R: Room>(states: &[R::State], terms: &[Terms], now: u64) -
         .iter()
         .zip(terms)
         .all(|(state, terms)| R::earliest(state, terms, now, terms.capacity).is_some_and(|turn| turn <= now))
+}
+
+/// Spends of fresh states what `others` have spent, as if it had all been spent with their last call.
+pub(crate) fn spend_as<R: Room>(states: &mut [R::State], others: &[R::State], terms: &[Terms], now: u64) {
+    for ((state, other), terms) in states.iter_mut().zip(others).zip(terms) {
+        let spent = terms.capacity - R::standing(other, terms, now).remaining();
+        let at = R::earliest(other, terms, now, 0).unwrap_or(now);
+        if spent > 0 {
+            R::take(state, terms, at, spent);
+        }
+    }
 }
 
 /// The latest of the earliest times of all quotas, and which quota has it; or the quota that can never pay the cost.

@@ -15,6 +15,9 @@ pub(crate) struct State {
 impl super::Room for Room {
     type State = State;
 
+    #[cfg(feature = "redis")]
+    const LUA: &'static str = include_str!("fixed_window.lua");
+
     fn fresh(_: &Terms) -> State {
         State { start: 0, position: 0 }
     }

@@ -31,6 +31,9 @@ struct Counter {
 impl super::Room for Room {
     type State = Log;
 
+    #[cfg(feature = "redis")]
+    const LUA: &'static str = include_str!("sliding_log.lua");
+
     /// Grows with the calls of a window: most keys make fewer than they may.
     fn fresh(_: &Terms) -> Log {
         Log::with_room_for(0)

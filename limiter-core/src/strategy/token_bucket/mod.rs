@@ -19,6 +19,9 @@ impl super::Room for Room {
 
     const HAS_BURST: bool = true;
 
+    #[cfg(feature = "redis")]
+    const LUA: &'static str = include_str!("token_bucket.lua");
+
     fn fresh(_: &Terms) -> Level {
         Level::default()
     }
