@@ -445,6 +445,8 @@ pub use limiter_core::{
     Limiter, LocalLimiter, LocalLimiterBuilder, ManualClock, OnError, Place, Quota, QuotaError, Reason,
     Rejected, Rule, RuleError, Site, Strategy, SystemClock, install, scope, scope_sync, sites,
 };
+#[cfg(feature = "redis")]
+pub use limiter_core::{ConnectError, RedisLimiter, RedisLimiterBuilder};
 pub use limiter_macros::{LimitKey, rate_limit};
 
 #[doc(hidden)]

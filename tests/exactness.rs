@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use limiter::{Limiter, LocalLimiter, ManualClock, Quota, Rule, Strategy};
 use support::clock::SetClock;
+use support::model::Ticks;
 use support::random::{Random, base_seed};
 use support::trace;
 
@@ -24,7 +25,7 @@ fn retry_after_is_exact() {
         let mut rejections = 0;
         for seed in 0..1_000 {
             let mut random = Random::new(base_seed().wrapping_add(seed));
-            let rule = trace::rule(&mut random, strategy);
+            let rule = trace::rule(&mut random, strategy, Ticks::Local);
             let clock = SetClock::default();
             let limiter = LocalLimiter::builder().clock(clock.clone()).build();
             let mut now = random.between(0, 1_000);
@@ -55,11 +56,11 @@ fn a_rejected_call_changes_nothing_in_any_quota() {
         let mut rejections = 0;
         for seed in 0..500 {
             let mut random = Random::new(base_seed().wrapping_add(seed));
-            let rule = trace::rule(&mut random, strategy);
+            let rule = trace::rule(&mut random, strategy, Ticks::Local);
             let clock = SetClock::default();
             let [plain, harassed] = [(); 2].map(|()| LocalLimiter::builder().clock(clock.clone()).build());
             let mut now = 0;
-            for asked in trace::calls(&mut random, &rule, 60) {
+            for asked in trace::calls(&mut random, &rule, Ticks::Local, 60) {
                 now = asked.now.max(now);
                 clock.set(now);
                 for _ in 0..3 {

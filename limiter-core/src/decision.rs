@@ -76,6 +76,17 @@ impl Decision {
         Self { decided_by, ..self }
     }
 
+    /// What a look heard: a rejection of something that nothing admits, with the time after which it could go.
+    #[cfg(feature = "redis")]
+    pub(crate) fn as_looked_at(self) -> Self {
+        match self.verdict {
+            Verdict::Exceeded { retry_after: 0 } => {
+                Self { verdict: Verdict::Allowed { delay: 0, turn: 0 }, ..self }
+            }
+            _ => self,
+        }
+    }
+
     /// The same rejection as it stands some time later.
     #[cfg(feature = "redis")]
     pub(crate) fn after(self, time: Duration) -> Self {

@@ -11,6 +11,8 @@ mod key;
 mod limiter;
 mod local;
 mod quota;
+#[cfg(feature = "redis")]
+mod redis;
 mod rejected;
 mod rule;
 mod rule_map;
@@ -28,6 +30,8 @@ pub use key::{Key, LimitKey};
 pub use limiter::{Answer, Call, Limiter, OnError};
 pub use local::{LocalLimiter, LocalLimiterBuilder};
 pub use quota::{Quota, QuotaError};
+#[cfg(feature = "redis")]
+pub use redis::{ConnectError, RedisLimiter, RedisLimiterBuilder};
 pub use rejected::{FromRejected, Rejected};
 pub use rule::{Rule, RuleError};
 pub use site::{Counts, Place, Site, sites};

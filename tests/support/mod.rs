@@ -1,11 +1,32 @@
 //! What the tests of limiters share: a clock to set, numbers to draw, rules to try, models to compare with.
 
-#![allow(dead_code, unreachable_pub, reason = "each test target uses its part")]
+#![allow(dead_code, unreachable_pub, unused_imports, reason = "each test target uses its part")]
 
 pub mod clock;
+#[cfg(feature = "redis")]
+mod locate;
 pub mod model;
 pub mod random;
+#[cfg(feature = "redis")]
+pub mod servers;
 pub mod trace;
+
+/// The library to name in `LD_PRELOAD` of a process whose clock is to be wrong, by `FAKETIME=+1h`.
+#[cfg(feature = "redis")]
+pub fn faketime_library() -> std::path::PathBuf {
+    needed(locate::faketime_library())
+}
+
+/// Where something stands that a test cannot do without.
+#[cfg(feature = "redis")]
+fn needed(found: Result<std::path::PathBuf, String>) -> std::path::PathBuf {
+    found.unwrap_or_else(|missing| {
+        panic!(
+            "{missing}\n`cargo xtask test` installs what the tests need; by hand, on Debian and Ubuntu: \
+             `apt-get install redis-server libfaketime openssl`"
+        )
+    })
+}
 
 /// The value of a future that is ready at once.
 pub fn now<F: Future>(future: F) -> F::Output {

@@ -1,16 +1,26 @@
 //! The project's own commands, run as `cargo xtask <command>`.
 
+mod engines;
+mod install;
+#[path = "../../tests/support/locate.rs"]
+mod locate;
+mod test;
+
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
-cargo xtask test    install what the tests need where it is missing, and run them all:
-                    unit, integration, doctests, UI tests, and every example to its end";
+cargo xtask test               install what the tests need where it is missing, and run them all:
+                               unit, integration, doctests, UI tests, and every example to its end
+cargo xtask engines [FOLDER]   fetch Redis 8.0, Valkey 8.1 and Valkey 9.1 into FOLDER (target/engines),
+                               and run the tests that need a server on each of them";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["test"] => test(),
+        ["test"] => test::test(),
+        ["engines"] => engines::engines(&root().join("target/engines")),
+        ["engines", folder] => engines::engines(Path::new(folder)),
         _ => Err(HELP.to_owned()),
     };
     match done {
@@ -22,38 +32,39 @@ fn main() -> ExitCode {
     }
 }
 
-fn test() -> Result<(), String> {
-    // As a user builds it, without any feature; then everything.
-    cargo(&["check", "--package", "limiter"])?;
-    cargo(&["test", "--workspace", "--all-features", "--no-fail-fast"])?;
-    let examples = examples()?;
-    for example in &examples {
-        println!("\nexample {example}");
-        cargo(&["run", "--quiet", "--example", example])?;
-    }
-    println!("\nall tests passed, and {} examples ran to their end", examples.len());
-    Ok(())
+/// `cargo`, to be run in the workspace.
+fn cargo(arguments: &[&str]) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(arguments).current_dir(root());
+    cargo
 }
 
-/// The names of the programs in `examples/`.
-fn examples() -> Result<Vec<String>, String> {
-    let folder = root().join("examples");
+/// Runs a command to its end, in sight of the user.
+fn run(command: &mut Command) -> Result<(), String> {
+    let status = command.status().map_err(|error| format!("cannot run `{}`: {error}", line(command)))?;
+    if status.success() { Ok(()) } else { Err(format!("`{}` failed: {status}", line(command))) }
+}
+
+/// A command as one would type it.
+fn line(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// The names of the Rust files in a folder of the workspace, without their ending, in order.
+fn programs(folder: &str) -> Result<Vec<String>, String> {
+    let folder = root().join(folder);
     let entries = folder.read_dir().map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
     let mut names: Vec<String> = entries
-        .filter_map(|entry| entry.ok()?.path().with_extension("").file_name()?.to_str().map(str::to_owned))
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let program =
+                path.extension().is_some_and(|ending| ending == "rs") || path.join("main.rs").is_file();
+            program.then(|| path.file_stem()?.to_str().map(str::to_owned)).flatten()
+        })
         .collect();
     names.sort();
-    if names.is_empty() { Err(format!("there is no example in {}", folder.display())) } else { Ok(names) }
-}
-
-fn cargo(arguments: &[&str]) -> Result<(), String> {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let status = Command::new(cargo)
-        .args(arguments)
-        .current_dir(root())
-        .status()
-        .map_err(|error| format!("cannot run cargo: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("`cargo {}` failed", arguments.join(" "))) }
+    if names.is_empty() { Err(format!("there is no program in {}", folder.display())) } else { Ok(names) }
 }
 
 fn root() -> &'static Path {

@@ -1,0 +1,68 @@
+//! Why a server did not decide.
+
+use std::fmt;
+
+use redis::{ServerError, ServerErrorKind};
+
+use super::address::{self, Host};
+
+/// Why a server did not decide, by what may be done about it.
+#[derive(Clone, Debug)]
+pub(super) enum Failure {
+    /// There is no connection: nothing was sent.
+    Away,
+    /// It was sent and no answer came: it may have been done, so it must not be sent again.
+    Unknown,
+    /// The answer makes no sense.
+    Strange,
+    /// The script was not there: it did not run.
+    NoScript,
+    /// The key belongs to another server: it did not run.
+    Moved(Host),
+    /// The key is on its way to another server, which can be asked for this once: it did not run.
+    Ask(Host),
+    /// A replica was asked to write: it did not run.
+    ReadOnly,
+    /// The server cannot answer just now: it did not run.
+    NotNow,
+    /// The server will not do it.
+    Refused,
+}
+
+impl Failure {
+    /// The answer to one command.
+    pub(super) fn of_answer(error: &ServerError) -> Self {
+        let redirect = || {
+            let place = error.details()?.split_ascii_whitespace().nth(1)?;
+            // An IPv6 address stands there without brackets.
+            let (host, port) = place.rsplit_once(':')?;
+            address::host(&format!("[{host}]:{port}"), 0).ok()
+        };
+        match error.kind() {
+            Some(ServerErrorKind::NoScript) => Self::NoScript,
+            Some(ServerErrorKind::Moved) => redirect().map_or(Self::Strange, Self::Moved),
+            Some(ServerErrorKind::Ask) => redirect().map_or(Self::Strange, Self::Ask),
+            Some(ServerErrorKind::ReadOnly) => Self::ReadOnly,
+            Some(
+                ServerErrorKind::BusyLoading
+                | ServerErrorKind::TryAgain
+                | ServerErrorKind::ClusterDown
+                | ServerErrorKind::MasterDown,
+            ) => Self::NotNow,
+            _ if error.code() == "BUSY" => Self::NotNow,
+            _ => Self::Refused,
+        }
+    }
+}
+
+/// Why a [`RedisLimiter`](crate::RedisLimiter) could not be connected. Its text never holds the password.
+#[derive(Clone, Debug)]
+pub struct ConnectError(pub(super) String);
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ConnectError {}

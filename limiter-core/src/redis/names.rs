@@ -1,0 +1,203 @@
+//! What keys are called on the server.
+//!
+//! `limiter:{orders:alice}` is the state of "alice" under the rule "orders", and `limiter:{orders:alice}:1` that of the
+//! rule's second quota. What stands in the braces decides the cluster slot, so all quotas of a rule share one. Letters,
+//! digits and a few signs stand for themselves; all else is written as `%2F` is. A sign that a text never shows says what
+//! kind of part follows, so that no two keys have one name.
+
+use std::fmt::Write as _;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::Key;
+
+/// Longer names are hashed, so that nobody can fill the server with long ones.
+const LONGEST: usize = 200;
+
+/// The name of the first quota's state. `start` is what [`start`] made.
+pub(super) fn name(start: &str, key: &Key) -> String {
+    let mut name = String::with_capacity(start.len() + 24);
+    name.push_str(start);
+    let mut bytes = Bytes(key.as_bytes());
+    // A text that fills the server's memory is not even written out once.
+    if bytes.0.len() <= LONGEST {
+        bytes.write_part(&mut name);
+    }
+    if key.as_bytes().len() > LONGEST || name.len() > start.len() + LONGEST {
+        name.truncate(start.len());
+        name.push('~');
+        for byte in Sha256::digest(key.as_bytes()) {
+            let _ = write!(name, "{byte:02x}");
+        }
+    }
+    name.push('}');
+    name
+}
+
+/// What all names of a rule start with.
+pub(super) fn start(prefix: &str, rule: &str) -> String {
+    let mut start = String::new();
+    write_text(&mut start, prefix.as_bytes());
+    start.push_str(":{");
+    write_text(&mut start, rule.as_bytes());
+    start.push(':');
+    start
+}
+
+/// Letters, digits and signs that mean nothing here stand for themselves.
+fn write_text(name: &mut String, text: &[u8]) {
+    for byte in text {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'@' | b'/' | b'+' => {
+                name.push(char::from(*byte));
+            }
+            _ => {
+                let _ = write!(name, "%{byte:02X}");
+            }
+        }
+    }
+}
+
+/// An encoded key, read part by part. See the table at [`Key`].
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn take(&mut self, count: usize) -> &'a [u8] {
+        let (taken, rest) = self.0.split_at(count);
+        self.0 = rest;
+        taken
+    }
+
+    fn number<const N: usize>(&mut self) -> [u8; N] {
+        self.take(N).try_into().expect("as many bytes as asked for")
+    }
+
+    fn length(&mut self) -> usize {
+        usize::try_from(u32::from_le_bytes(self.number())).expect("a length fits")
+    }
+
+    fn write_part(&mut self, name: &mut String) {
+        let Some(kind) = self.0.first().copied() else { return };
+        self.take(1);
+        let _ = match kind {
+            b'u' => write!(name, "#{}", u64::from_le_bytes(self.number())),
+            b'n' => write!(name, "#{}", i64::from_le_bytes(self.number())),
+            b'U' => write!(name, "#{}", u128::from_le_bytes(self.number())),
+            b'N' => write!(name, "#{}", i128::from_le_bytes(self.number())),
+            b't' => write!(name, "!t"),
+            b'f' => write!(name, "!f"),
+            b'c' => write!(name, "'{:x}", u32::from_le_bytes(self.number())),
+            b'4' => write!(name, "&{}", std::net::Ipv4Addr::from(self.number::<4>())),
+            b'6' => write!(name, "&{}", std::net::Ipv6Addr::from(self.number::<16>())),
+            b'i' => write!(name, "${:032x}", u128::from_be_bytes(self.number())),
+            b'_' => write!(name, "()"),
+            b'-' => write!(name, "?"),
+            b's' => {
+                let length = self.length();
+                write_text(name, self.take(length));
+                Ok(())
+            }
+            b'b' => {
+                name.push('*');
+                let length = self.length();
+                self.take(length).iter().try_for_each(|byte| write!(name, "{byte:02x}"))
+            }
+            b'+' => {
+                name.push_str("?=");
+                self.write_part(name);
+                Ok(())
+            }
+            b'(' => {
+                self.write_group(name);
+                Ok(())
+            }
+            b'v' => {
+                name.push('<');
+                let length = self.length();
+                write_text(name, self.take(length));
+                self.take(1);
+                self.write_group(name);
+                Ok(())
+            }
+            // Longer texts have other kinds, and are hashed instead.
+            other => unreachable!("no key has a part of the kind {other}"),
+        };
+    }
+
+    fn write_group(&mut self, name: &mut String) {
+        name.push('(');
+        for part in 0..self.length() {
+            if part > 0 {
+                name.push(',');
+            }
+            self.write_part(name);
+        }
+        name.push(')');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LimitKey;
+    use std::collections::HashMap;
+
+    fn of<K: LimitKey + ?Sized>(value: &K) -> String {
+        name(&start("limiter", "orders"), &Key::of(value))
+    }
+
+    #[test]
+    fn names_can_be_read() {
+        assert_eq!(of("alice"), "limiter:{orders:alice}");
+        assert_eq!(of("ann@example.com"), "limiter:{orders:ann@example.com}");
+        assert_eq!(of(&42), "limiter:{orders:#42}");
+        assert_eq!(of(&-42), "limiter:{orders:#-42}");
+        assert_eq!(of(&("acme", 7)), "limiter:{orders:(acme,#7)}");
+        assert_eq!(of(&std::net::Ipv4Addr::LOCALHOST), "limiter:{orders:&127.0.0.1}");
+        assert_eq!(of(&()), "limiter:{orders:}");
+        assert_eq!(start("a b", "x:{y}"), "a%20b:{x%3A%7By%7D:");
+    }
+
+    #[test]
+    fn no_two_keys_have_one_name_and_none_is_long() {
+        let mut seen = HashMap::new();
+        let mut see = |what: &'static str, name: String| {
+            assert!(name.len() <= "limiter:{orders:}".len() + LONGEST, "{name}");
+            assert!(name.bytes().all(|byte| byte.is_ascii_graphic()), "{name:?}");
+            assert_eq!(name.matches(['{', '}']).count(), 2, "{name}");
+            if let Some(other) = seen.insert(name, what) {
+                panic!("{what} and {other} have one name");
+            }
+        };
+        see("()", of(&()));
+        see("1", of(&1));
+        see("\"1\"", of("1"));
+        see("\"#1\"", of("#1"));
+        see("b\"1\"", of(b"1".as_slice()));
+        see("'1'", of(&'1'));
+        see("true", of(&true));
+        see("\"!t\"", of("!t"));
+        see("None", of(&None::<&str>));
+        see("Some(\"\")", of(&Some("")));
+        see("Some(None)", of(&Some(None::<&str>)));
+        see("(a, b)", of(&("a", "b")));
+        see("\"(a,b)\"", of("(a,b)"));
+        see("(a, b, \"\")", of(&("a", "b", "")));
+        see("((a, b),)", of(&(("a", "b"),)));
+        see("{", of("{"));
+        see("}", of("}"));
+        see("{}", of("{}"));
+        see("%7B", of("%7B"));
+        see("newline", of("\n"));
+        see("NUL", of("\0"));
+        see("other scripts", of("éß漢字"));
+        see("UUID-like bytes", of(&[7u8; 16]));
+        see("i128::MIN", of(&i128::MIN));
+        see("v6", of(&std::net::Ipv6Addr::LOCALHOST));
+        see("long", of(&"x".repeat(199)));
+        see("longer", of(&"x".repeat(201)));
+        see("a megabyte", of(&"x".repeat(1 << 20)));
+        see("another megabyte", of(&("x".repeat((1 << 20) - 1) + "y")));
+        see("encoded it is too long", of(&"%".repeat(150)));
+    }
+}

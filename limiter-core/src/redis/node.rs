@@ -1,0 +1,274 @@
+//! One server, and the one task that talks to it.
+//!
+//! The task takes all questions that are there, puts those for one key into one script call and all script calls into
+//! pipelines. A key whose script call is under way is not asked again until the answer is here: questions for it gather
+//! meanwhile, and go together in the next. Nobody waits for anybody else's key.
+//!
+//! A question whose asker has gone is not sent. One that was sent without an answer is never sent again.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Pipeline, RedisResult, Value};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+
+use super::failure::Failure;
+use super::question::{self, Question, What};
+use super::resolver::Resolver;
+use crate::{DecidedBy, Decision};
+
+/// A handle to the task.
+#[derive(Clone)]
+pub(super) struct Node {
+    questions: mpsc::UnboundedSender<Asked>,
+}
+
+/// A question and who waits for its answer.
+struct Asked {
+    question: Question,
+    /// For a cluster: the key is on its way here, and this server is asked for this once.
+    asking: bool,
+    answer: oneshot::Sender<Result<Decision, Failure>>,
+}
+
+/// Script calls in one pipeline: enough to save work, few enough that the first does not wait for the last.
+const MOST_IN_A_PIPELINE: usize = 64;
+/// Questions in one script call, so that no other key waits long for it.
+const MOST_IN_A_SCRIPT: usize = 1024;
+
+impl Node {
+    /// Talks over `connection`, and makes new ones when it breaks.
+    pub(super) fn new(resolver: Resolver, connection: Option<MultiplexedConnection>) -> Self {
+        let (questions, inbox) = mpsc::unbounded_channel();
+        tokio::spawn(Talk::new(resolver, connection).run(inbox));
+        Self { questions }
+    }
+
+    pub(super) async fn ask(&self, question: Question, asking: bool) -> Result<Decision, Failure> {
+        let (answer, answered) = oneshot::channel();
+        self.questions.send(Asked { question, asking, answer }).map_err(|_| Failure::Away)?;
+        answered.await.unwrap_or(Err(Failure::Away))
+    }
+}
+
+/// What the task knows.
+struct Talk {
+    resolver: Arc<Resolver>,
+    connection: Option<MultiplexedConnection>,
+    /// Keys that somebody asks about.
+    keys: HashMap<Arc<str>, Queue>,
+    /// Keys among them that can be asked about next.
+    ready: Vec<Arc<str>>,
+    /// Script calls to be sent next.
+    batches: Vec<Batch>,
+    sent: JoinSet<(Vec<Batch>, RedisResult<Vec<Value>>)>,
+    connecting: JoinSet<RedisResult<MultiplexedConnection>>,
+    /// How often in a row no connection could be made.
+    attempts: u32,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Asked>,
+    /// Listed as ready, or with a script call under way.
+    busy: bool,
+}
+
+/// Questions for one key that go in one script call. There is always one.
+struct Batch {
+    asked: Vec<Asked>,
+    with_source: bool,
+}
+
+impl Talk {
+    fn new(resolver: Resolver, connection: Option<MultiplexedConnection>) -> Self {
+        let mut talk = Self {
+            resolver: Arc::new(resolver),
+            connection,
+            keys: HashMap::new(),
+            ready: Vec::new(),
+            batches: Vec::new(),
+            sent: JoinSet::new(),
+            connecting: JoinSet::new(),
+            attempts: 0,
+        };
+        if talk.connection.is_none() {
+            talk.connect();
+        }
+        talk
+    }
+
+    async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Asked>) {
+        let mut arrived = Vec::new();
+        loop {
+            tokio::select! {
+                count = inbox.recv_many(&mut arrived, MOST_IN_A_SCRIPT) => {
+                    if count == 0 {
+                        return;
+                    }
+                    arrived.drain(..).for_each(|asked| self.accept(asked));
+                }
+                Some(sent) = self.sent.join_next() => {
+                    if let Ok((batches, replies)) = sent {
+                        self.receive(batches, replies);
+                    }
+                }
+                Some(connected) = self.connecting.join_next() => match connected {
+                    Ok(Ok(connection)) => {
+                        self.connection = Some(connection);
+                        self.attempts = 0;
+                    }
+                    _ => self.connect(),
+                },
+            }
+            self.send();
+        }
+    }
+
+    fn connect(&mut self) {
+        let (resolver, attempts) = (Arc::clone(&self.resolver), self.attempts);
+        self.attempts = attempts.saturating_add(1);
+        self.connecting.spawn(async move { resolver.connect_again(attempts).await });
+    }
+
+    fn disconnect(&mut self) {
+        if self.connection.take().is_some() {
+            self.connect();
+        }
+    }
+
+    fn accept(&mut self, asked: Asked) {
+        let name = Arc::clone(&asked.question.name);
+        let queue = self.keys.entry(Arc::clone(&name)).or_default();
+        queue.waiting.push_back(asked);
+        if !queue.busy {
+            queue.busy = true;
+            self.ready.push(name);
+        }
+    }
+
+    /// Sends all that can be sent.
+    fn send(&mut self) {
+        if self.connection.is_none() && self.attempts == 1 {
+            // The first attempt to connect is under way, and may well be in time.
+            return;
+        }
+        for name in std::mem::take(&mut self.ready) {
+            let Some(queue) = self.keys.get_mut(&name) else { continue };
+            match queue.next_batch() {
+                Some(batch) => self.batches.push(batch),
+                None => _ = self.keys.remove(&name),
+            }
+        }
+        let Some(connection) = self.connection.clone() else {
+            for batch in std::mem::take(&mut self.batches) {
+                self.finish(batch, &Err(Failure::Away));
+            }
+            return;
+        };
+        while !self.batches.is_empty() {
+            let rest = self.batches.split_off(self.batches.len().min(MOST_IN_A_PIPELINE));
+            let batches = std::mem::replace(&mut self.batches, rest);
+            let mut connection = connection.clone();
+            self.sent.spawn(async move {
+                let mut pipeline = Pipeline::with_capacity(batches.len());
+                for batch in &batches {
+                    if batch.asked[0].asking {
+                        pipeline.cmd("ASKING");
+                    }
+                    pipeline.add_command(batch.command());
+                }
+                let count = pipeline.len();
+                let replies = connection.send_packed_commands(&pipeline, 0, count).await;
+                (batches, replies)
+            });
+        }
+    }
+
+    fn receive(&mut self, batches: Vec<Batch>, replies: RedisResult<Vec<Value>>) {
+        let Ok(replies) = replies else {
+            // The connection broke, or its answer is long overdue. What was sent may have been done.
+            self.disconnect();
+            for batch in batches {
+                self.finish(batch, &Err(Failure::Unknown));
+            }
+            return;
+        };
+        let mut replies = replies.into_iter();
+        for mut batch in batches {
+            if batch.asked[0].asking {
+                replies.next();
+            }
+            let outcome = match replies.next() {
+                Some(Value::ServerError(error)) => Err(Failure::of_answer(&error)),
+                Some(reply) => batch.decisions(reply),
+                None => Err(Failure::Strange),
+            };
+            match outcome {
+                Err(Failure::NoScript) if !batch.with_source => {
+                    // It did not run. Sent with its source, it stays on the server.
+                    batch.with_source = true;
+                    self.batches.push(batch);
+                    continue;
+                }
+                Err(Failure::ReadOnly | Failure::Strange) => self.disconnect(),
+                _ => {}
+            }
+            self.finish(batch, &outcome);
+        }
+    }
+
+    /// Answers the questions of a batch; those for the same key that came meanwhile are next.
+    fn finish(&mut self, batch: Batch, outcome: &Result<Vec<Decision>, Failure>) {
+        let name = Arc::clone(&batch.asked[0].question.name);
+        for (i, asked) in batch.asked.into_iter().enumerate() {
+            let answer = match outcome {
+                Ok(decisions) => Ok(decisions[i]),
+                Err(failure) => Err(failure.clone()),
+            };
+            // Whoever has gone does not want to know.
+            let _ = asked.answer.send(answer);
+        }
+        let Some(queue) = self.keys.get_mut(&name) else { return };
+        if queue.waiting.is_empty() {
+            self.keys.remove(&name);
+        } else {
+            self.ready.push(name);
+        }
+    }
+}
+
+impl Queue {
+    /// The questions that can go together next, in the order in which they came.
+    fn next_batch(&mut self) -> Option<Batch> {
+        self.waiting.retain(|asked| !asked.answer.is_closed());
+        let first = self.waiting.front()?;
+        let alike = |asked: &Asked| {
+            Arc::ptr_eq(&asked.question.rule, &first.question.rule)
+                && asked.asking == first.asking
+                && asked.question.what != What::Forget
+        };
+        let count = match first.question.what {
+            What::Forget => 1,
+            What::Take { .. } => {
+                self.waiting.iter().take(MOST_IN_A_SCRIPT).take_while(|asked| alike(asked)).count()
+            }
+        };
+        Some(Batch { asked: self.waiting.drain(..count).collect(), with_source: false })
+    }
+}
+
+impl Batch {
+    fn command(&self) -> redis::Cmd {
+        question::command(self.asked.iter().map(|asked| &asked.question), self.with_source)
+    }
+
+    fn decisions(&self, reply: Value) -> Result<Vec<Decision>, Failure> {
+        match self.asked[0].question.what {
+            What::Take { .. } => question::decisions(reply, self.asked.len()),
+            What::Forget => Ok(vec![Decision::exempt().by(DecidedBy::Shared)]),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Which server to connect to, and connecting to it.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, ErrorKind, Pipeline, RedisError, RedisResult, Value, cmd};
+
+use super::address::{Host, Login};
+use crate::Strategy;
+use crate::strategy::lua;
+
+/// How a server is found whenever a connection to it is made.
+#[derive(Clone)]
+pub(super) struct Resolver {
+    pub(super) target: Target,
+    pub(super) login: Login,
+    /// How long a call may take.
+    pub(super) timeout: Duration,
+    pub(super) clock: lua::ScriptClock,
+}
+
+#[derive(Clone)]
+pub(super) enum Target {
+    Fixed(Host),
+    Sentinel { sentinels: Vec<Host>, primary: String },
+}
+
+/// How long a connection may take to make, at the least.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// A connection whose answer is this many times overdue is given up: its other end may be long gone.
+const OVERDUE: u32 = 4;
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(640);
+
+impl Resolver {
+    /// A connection to the server as it is found now, with the scripts on it.
+    pub(super) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
+        let client = match &self.target {
+            Target::Fixed(host) => self.login.client(host)?,
+            Target::Sentinel { sentinels, primary } => {
+                self.login.client(&self.primary(sentinels, primary).await?)?
+            }
+        };
+        let mut connection = self.open(&client).await?;
+        if matches!(self.target, Target::Sentinel { .. }) {
+            must_be_primary(&mut connection).await?;
+        }
+        self.load_scripts(&mut connection).await?;
+        Ok(connection)
+    }
+
+    /// The same after `attempts` failures in a row, with a pause that grows and that differs from client to client.
+    pub(super) async fn connect_again(&self, attempts: u32) -> RedisResult<MultiplexedConnection> {
+        if attempts > 0 {
+            let pause = FIRST_PAUSE.saturating_mul(1 << attempts.min(5)).min(LONGEST_PAUSE);
+            #[expect(clippy::cast_possible_truncation, reason = "any bits will do")]
+            let random = RandomState::new().hash_one(attempts) as u32 % 512;
+            tokio::time::sleep(pause / 2 + pause * random / 1024).await;
+        }
+        self.connect().await
+    }
+
+    async fn open(&self, client: &Client) -> RedisResult<MultiplexedConnection> {
+        #[cfg(feature = "tls")]
+        if let redis::ConnectionAddr::TcpTls { .. } = client.get_connection_info().addr() {
+            choose_cryptography();
+        }
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT_TIMEOUT.max(self.timeout)))
+            .set_response_timeout(Some(self.timeout * OVERDUE))
+            .set_pipeline_buffer_size(1024);
+        client.get_multiplexed_async_connection_with_config(&config).await
+    }
+
+    /// So that the first decision over the connection is one command already.
+    async fn load_scripts(&self, connection: &mut MultiplexedConnection) -> RedisResult<()> {
+        let mut pipeline = Pipeline::new();
+        for strategy in Strategy::ALL {
+            pipeline.cmd("SCRIPT").arg("LOAD").arg(lua::source(*strategy, self.clock));
+        }
+        let count = pipeline.len();
+        let replies = connection.send_packed_commands(&pipeline, 0, count).await?;
+        match replies.into_iter().find_map(|reply| reply.extract_error().err()) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// Asks one sentinel after the other who the primary is.
+    async fn primary(&self, sentinels: &[Host], primary: &str) -> RedisResult<Host> {
+        let mut last_error = RedisError::from((ErrorKind::EmptySentinelList, "there is no sentinel to ask"));
+        for sentinel in sentinels {
+            match self.ask_sentinel(sentinel, primary).await {
+                Ok(Some((host, port))) => return Ok(Host::Tcp(host, port)),
+                Ok(None) => {
+                    let what = "no sentinel knows a primary of this name";
+                    last_error = (ErrorKind::MasterNameNotFoundBySentinel, what).into();
+                }
+                Err(error) => last_error = error,
+            }
+        }
+        Err(last_error)
+    }
+
+    async fn ask_sentinel(&self, sentinel: &Host, primary: &str) -> RedisResult<Option<(String, u16)>> {
+        let mut connection = self.open(&self.login.sentinel_client(sentinel)?).await?;
+        cmd("SENTINEL").arg("get-master-addr-by-name").arg(primary).query_async(&mut connection).await
+    }
+}
+
+/// The client crate asks rustls for the cryptography of the process, and rustls panics where several were built in and
+/// none was chosen. What the program chose stays.
+#[cfg(feature = "tls")]
+fn choose_cryptography() {
+    use rustls::crypto::{CryptoProvider, ring};
+
+    if CryptoProvider::get_default().is_none() {
+        // Somebody may have chosen in this moment.
+        let _ = ring::default_provider().install_default();
+    }
+}
+
+/// A sentinel may be the last to hear that a primary has become a replica.
+async fn must_be_primary(connection: &mut MultiplexedConnection) -> RedisResult<()> {
+    let role: Vec<Value> = cmd("ROLE").query_async(connection).await?;
+    match role.first() {
+        Some(Value::BulkString(role)) if role == b"master" => Ok(()),
+        _ => Err((ErrorKind::Client, "the server that the sentinel named is not a primary").into()),
+    }
+}

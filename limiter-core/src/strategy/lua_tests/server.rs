@@ -1,0 +1,180 @@
+//! A server, and the scripts on it.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use ::redis::{Connection, Value};
+
+use crate::strategy::Terms;
+use crate::strategy::lua::{self, ScriptClock};
+use crate::{Decision, Reason, Rule};
+
+/// What the clock of tests adds to the life of a key, in milliseconds.
+const SPARE_LIFE: i64 = 3_600_000;
+
+/// One decision as a script replies it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) verdict: u64,
+    pub(super) time: u64,
+    pub(super) quota: u64,
+    pub(super) remaining: u64,
+    pub(super) reset_after: u64,
+}
+
+impl From<Decision> for Answer {
+    fn from(decision: Decision) -> Self {
+        let ticks = |time: Duration| u64::try_from(time.as_nanos()).unwrap();
+        let (verdict, time) = match decision.reason() {
+            _ if decision.is_allowed() => (0, decision.delay()),
+            Reason::TooCostly => (2, Duration::ZERO),
+            _ => (1, decision.retry_after().unwrap()),
+        };
+        Self {
+            verdict,
+            time: ticks(time),
+            quota: decision.quota() as u64,
+            remaining: decision.remaining(),
+            reset_after: ticks(decision.reset_after()),
+        }
+    }
+}
+
+/// The script of one rule, on keys of its own.
+pub(super) struct Script {
+    pub(super) connection: Connection,
+    sha: String,
+    clock: ScriptClock,
+    pub(super) keys: Vec<String>,
+    pub(super) terms: Box<[Terms]>,
+}
+
+impl Script {
+    /// What it replies to these calls (cost, longest wait), told this time: the time it went by, and the decisions.
+    pub(super) fn ask(&mut self, now: u64, calls: &[(u64, u64)]) -> (u64, Vec<Answer>) {
+        self.try_ask(now, calls).unwrap_or_else(|error| panic!("{error}, asked {calls:?}, {:?}", self.terms))
+    }
+
+    pub(super) fn try_ask(
+        &mut self,
+        now: u64,
+        calls: &[(u64, u64)],
+    ) -> ::redis::RedisResult<(u64, Vec<Answer>)> {
+        let mut command = ::redis::cmd("EVALSHA");
+        command.arg(&self.sha).arg(self.keys.len()).arg(&self.keys);
+        for argument in lua::arguments(&self.terms, calls.iter().copied()) {
+            command.arg(argument);
+        }
+        if self.clock == ScriptClock::Argument {
+            command.arg(now);
+        }
+        let reply: Vec<u64> = command.query(&mut self.connection)?;
+        let answer = |reply: &[u64]| match *reply {
+            [verdict, time, quota, remaining, reset_after] => {
+                Answer { verdict, time, quota, remaining, reset_after }
+            }
+            _ => panic!("five numbers for each call, not {reply:?}"),
+        };
+        Ok((reply[0], reply[1..].chunks(5).map(answer).collect()))
+    }
+
+    pub(super) fn dump(&mut self) -> Vec<Value> {
+        let mut all = ::redis::pipe();
+        for key in &self.keys {
+            all.cmd("DUMP").arg(key);
+        }
+        all.query(&mut self.connection).unwrap()
+    }
+
+    /// Every key lives as long as its quota needs it.
+    pub(super) fn assert_life(&mut self, reset_after: u64) {
+        for quota in 0..self.keys.len() {
+            self.assert_life_of(quota, reset_after);
+        }
+    }
+
+    pub(super) fn assert_life_of(&mut self, quota: usize, reset_after: u64) {
+        let life: i64 = ::redis::cmd("PTTL").arg(&self.keys[quota]).query(&mut self.connection).unwrap();
+        let longest = i64::try_from(reset_after.div_ceil(1_000)).unwrap() + 1 + SPARE_LIFE;
+        // The time that the test has taken meanwhile.
+        let slack = 60_000;
+        assert!((longest - slack..=longest).contains(&life), "quota {quota} lives {life} ms of {longest}");
+    }
+
+    pub(super) fn forget(&mut self) {
+        ::redis::cmd("DEL").arg(&self.keys).query::<Value>(&mut self.connection).unwrap();
+    }
+}
+
+/// A server of our own, which ends with the test.
+pub(super) struct Server {
+    process: Child,
+    folder: PathBuf,
+}
+
+impl Server {
+    pub(super) fn start() -> Self {
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("limiter-lua-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let binary = std::env::var("LIMITER_REDIS_SERVER").unwrap_or_else(|_| "redis-server".into());
+        let process = Command::new(&binary)
+            .args(["--port", "0", "--save", "", "--appendonly", "no"])
+            .arg("--unixsocket")
+            .arg(folder.join("socket"))
+            .arg("--dir")
+            .arg(&folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| {
+                panic!(
+                    "cannot start `{binary}`: {error}; install redis-server (Debian: `apt install redis-server`), \
+                     or name a server in LIMITER_REDIS_SERVER"
+                )
+            });
+        let server = Self { process, folder };
+        server.connect();
+        server
+    }
+
+    /// A connection, as soon as the server is there.
+    pub(super) fn connect(&self) -> Connection {
+        let client =
+            ::redis::Client::open(format!("unix://{}", self.folder.join("socket").display())).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            match client.get_connection() {
+                Ok(connection) => return connection,
+                Err(error) => assert!(Instant::now() < deadline, "the server does not answer: {error}"),
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// The script of `rule`, by the clock of tests, with keys that nobody else has.
+    pub(super) fn script(&self, rule: &Rule, keys: &str) -> Script {
+        self.script_with(rule, keys, ScriptClock::Argument)
+    }
+
+    pub(super) fn script_with(&self, rule: &Rule, keys: &str, clock: ScriptClock) -> Script {
+        let mut connection = self.connect();
+        let source = lua::source(rule.strategy(), clock);
+        let sha = ::redis::cmd("SCRIPT").arg("LOAD").arg(source).query(&mut connection).unwrap();
+        let terms = Terms::in_micros(rule);
+        let keys = (0..terms.len()).map(|quota| format!("{{{} {keys}}}{quota}", rule.strategy())).collect();
+        Script { connection, sha, clock, keys, terms }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}

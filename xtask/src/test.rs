@@ -1,0 +1,17 @@
+//! `cargo xtask test`: everything, with all that it needs.
+
+use crate::{cargo, install, programs, run};
+
+pub(crate) fn test() -> Result<(), String> {
+    install::missing()?;
+    // As a user builds it, without any feature; then everything.
+    run(&mut cargo(&["check", "--package", "limiter"]))?;
+    run(&mut cargo(&["test", "--workspace", "--all-features", "--no-fail-fast"]))?;
+    let examples = programs("examples")?;
+    for example in &examples {
+        println!("\nexample {example}");
+        run(&mut cargo(&["run", "--quiet", "--all-features", "--example", example]))?;
+    }
+    println!("\nall tests passed, and {} examples ran to their end", examples.len());
+    Ok(())
+}
