@@ -446,7 +446,7 @@ pub use limiter_core::{
     Rejected, Rule, RuleError, Site, Strategy, SystemClock, install, scope, scope_sync, sites,
 };
 #[cfg(feature = "redis")]
-pub use limiter_core::{ConnectError, RedisLimiter, RedisLimiterBuilder};
+pub use limiter_core::{ConnectError, Health, RedisLimiter, RedisLimiterBuilder};
 pub use limiter_macros::{LimitKey, rate_limit};
 
 #[doc(hidden)]

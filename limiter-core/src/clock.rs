@@ -161,3 +161,86 @@ impl std::fmt::Debug for ManualClock {
         write!(f, "ManualClock({:?})", self.elapsed())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Wake;
+
+    use super::*;
+
+    type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+    /// A task that only counts how often it was woken.
+    #[derive(Default)]
+    struct Task(AtomicUsize);
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    impl Task {
+        fn finds_ready(self: &Arc<Self>, sleep: &mut Sleep) -> bool {
+            let waker = Waker::from(Arc::clone(self));
+            sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_ready()
+        }
+
+        fn woken(&self) -> usize {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    fn waiting(clock: &ManualClock) -> usize {
+        clock.sleepers().list.len()
+    }
+
+    #[test]
+    fn all_who_wait_for_one_time_are_woken_then_and_not_before() {
+        let clock = ManualClock::new();
+        let tasks = [(); 3].map(|()| Arc::<Task>::default());
+        let mut sleeps = [100, 100, 101].map(|time| clock.sleep_until(time));
+        for (task, sleep) in tasks.iter().zip(&mut sleeps) {
+            assert!(!task.finds_ready(sleep));
+        }
+        clock.advance(Duration::from_nanos(99));
+        assert_eq!(tasks.each_ref().map(|task| task.woken()), [0, 0, 0]);
+        clock.advance(Duration::from_nanos(1));
+        assert_eq!(tasks.each_ref().map(|task| task.woken()), [1, 1, 0]);
+        let ready = tasks.iter().zip(&mut sleeps).map(|(task, sleep)| task.finds_ready(sleep));
+        assert_eq!(ready.collect::<Vec<_>>(), [true, true, false]);
+    }
+
+    #[test]
+    fn a_sleep_leaves_nothing_behind() {
+        let clock = ManualClock::new();
+        let task = Arc::<Task>::default();
+        let mut sleeps = [10, 20, 20].map(|time| clock.sleep_until(time));
+        for sleep in &mut sleeps {
+            assert!(!task.finds_ready(sleep));
+        }
+        assert_eq!(waiting(&clock), 3);
+        let [finished, dropped, kept] = sleeps;
+        clock.advance(Duration::from_nanos(10));
+        assert_eq!(waiting(&clock), 2, "the finished one is still there");
+        drop((finished, dropped));
+        assert_eq!(waiting(&clock), 1, "only the one that still waits is in the list");
+        drop(kept);
+        assert_eq!(waiting(&clock), 0);
+        clock.advance(Duration::from_nanos(10));
+        assert_eq!(task.woken(), 1, "nobody is woken for a sleep that is gone");
+    }
+
+    #[test]
+    fn a_sleep_that_moved_to_another_task_wakes_that_one() {
+        let clock = ManualClock::new();
+        let [first, second] = [(); 2].map(|()| Arc::<Task>::default());
+        let mut sleep = clock.sleep_until(10);
+        assert!(!first.finds_ready(&mut sleep) && !second.finds_ready(&mut sleep));
+        assert_eq!(waiting(&clock), 1, "it waits once, however often it is asked");
+        clock.advance(Duration::from_nanos(10));
+        assert_eq!((first.woken(), second.woken()), (0, 1));
+        assert!(second.finds_ready(&mut sleep));
+    }
+}

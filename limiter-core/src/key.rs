@@ -395,6 +395,8 @@ mod tests {
         assert_eq!(bytes("a"), bytes(&Cow::Borrowed("a")));
         assert_eq!(bytes(b"ab"), bytes(b"ab".as_slice()));
         assert_eq!(bytes(b"ab"), bytes(&b"ab".to_vec()));
+        assert_eq!(bytes(b"ab"), bytes(&Arc::<[u8]>::from(*b"ab")));
+        assert_eq!(bytes(b"ab"), b"b\x02\0\0\0ab", "bytes are a byte string, not a group of numbers");
         assert_eq!(bytes(&["a", "b"]), bytes(&vec!["a", "b"]));
         assert_eq!(bytes(&7u8), bytes(&&&7i128));
         assert_eq!(bytes(&-7i8), bytes(&-7isize));

@@ -31,7 +31,7 @@ pub use limiter::{Answer, Call, Limiter, OnError};
 pub use local::{LocalLimiter, LocalLimiterBuilder};
 pub use quota::{Quota, QuotaError};
 #[cfg(feature = "redis")]
-pub use redis::{ConnectError, RedisLimiter, RedisLimiterBuilder};
+pub use redis::{ConnectError, Health, RedisLimiter, RedisLimiterBuilder};
 pub use rejected::{FromRejected, Rejected};
 pub use rule::{Rule, RuleError};
 pub use site::{Counts, Place, Site, sites};

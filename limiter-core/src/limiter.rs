@@ -19,14 +19,14 @@ pub struct Call<'a> {
     pub cost: u64,
     /// How long the call may wait for its turn.
     pub longest_wait: Duration,
-    /// Who answers when the shared limiter cannot.
-    pub on_error: OnError,
+    /// Who answers when the shared limiter cannot, if the call says so.
+    pub on_error: Option<OnError>,
 }
 
 impl<'a> Call<'a> {
-    /// A call that, where the shared limiter cannot answer, is answered in this process.
+    /// A call that leaves it to the limiter who answers where it cannot.
     pub fn new(rule: &'a Rule, key: &'a Key, cost: impl Cost, longest_wait: Duration) -> Self {
-        Self { rule, key, cost: cost.permits(), longest_wait, on_error: OnError::default() }
+        Self { rule, key, cost: cost.permits(), longest_wait, on_error: None }
     }
 }
 

@@ -23,9 +23,7 @@ pub fn enter<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl Cost
     let (rule, key, cost) = (site.rule(), &Key::of(key), cost.permits());
     let answer = match store {
         Store::Local => Answer::now(limiter.local().decide_sync(rule, key, cost, longest_wait)),
-        Store::Installed => {
-            limiter.decide(Call { rule, key, cost, longest_wait, on_error: on_error.unwrap_or_default() })
-        }
+        Store::Installed => limiter.decide(Call { rule, key, cost, longest_wait, on_error }),
     };
     match answer.known() {
         Ok(decision) if decision.delay().is_zero() => Entering::Now(Some(site.settle(decision))),

@@ -93,6 +93,12 @@ impl Quota {
         }
     }
 
+    /// The same quota with other numbers of permits.
+    #[cfg(feature = "redis")]
+    pub(crate) fn with_permits(&self, change: impl Fn(u64) -> u64) -> Self {
+        Self { permits: change(self.permits), burst: self.burst.map(change), ..*self }
+    }
+
     pub(crate) const fn window_nanos(&self) -> u64 {
         self.window_nanos
     }

@@ -146,6 +146,15 @@ impl Rule {
         least_capacity(self.quotas())
     }
 
+    /// The part of the rule that one of so many instances has, at least one permit of each quota.
+    #[cfg(feature = "redis")]
+    pub(crate) fn divided(&self, instances: u64) -> Self {
+        let part = |permits: u64| (permits / instances).max(1);
+        let quotas: Vec<Quota> = self.quotas().iter().map(|quota| quota.with_permits(part)).collect();
+        let fingerprint = fingerprint(self.name(), self.strategy, &quotas);
+        Self { name: self.name.clone(), quotas: Quotas::Shared(quotas.into()), fingerprint, ..*self }
+    }
+
     /// [`Rule::capacity`] of a constant rule.
     pub(crate) const fn constant_capacity(&self) -> u64 {
         match &self.quotas {
@@ -385,5 +394,25 @@ mod tests {
         assert_eq!(CONSTANT.fingerprint(), made.fingerprint());
         assert_ne!(CONSTANT, Rule::try_new("a", Strategy::TokenBucket, [quota("3/s")]).unwrap());
         assert_eq!(made.capacity(), 9);
+    }
+
+    #[test]
+    fn rules_that_differ_in_anything_are_different() {
+        let rule =
+            |name: &'static str, strategy, quotas: &[Quota]| Rule::try_new(name, strategy, quotas).unwrap();
+        let (one, two) = ([quota("3/s")], [quota("3/s"), quota("9/m")]);
+        let rules = [
+            rule("a", Strategy::SlidingWindow, &one),
+            rule("b", Strategy::SlidingWindow, &one),
+            rule("a", Strategy::SlidingLog, &one),
+            rule("a", Strategy::SlidingWindow, &two),
+            rule("a", Strategy::SlidingWindow, &[two[1], two[0]]),
+            rule("a", Strategy::SlidingWindow, &one).samples(5),
+        ];
+        for (i, rule) in rules.iter().enumerate() {
+            for (j, other) in rules.iter().enumerate() {
+                assert_eq!(rule == other, i == j, "{rule:?} and {other:?}");
+            }
+        }
     }
 }

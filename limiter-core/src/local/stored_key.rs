@@ -50,3 +50,33 @@ pub(super) fn digest(key: &[u8]) -> [u8; 17] {
     digest[9..].copy_from_slice(&half(1));
     digest
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn a_digest_has_two_halves_and_reads_the_whole_key() {
+        let mut seen = HashSet::new();
+        for i in 0..1_000u32 {
+            let mut key = vec![b'x'; 1_000];
+            key.extend(i.to_le_bytes());
+            let digest = digest(&key);
+            assert_eq!(digest, super::digest(&key), "a key has one digest");
+            assert_ne!(digest[1..9], digest[9..], "half of it says nothing new");
+            // Each half alone, so that neither leans on the other.
+            assert!(seen.insert(digest[1..9].to_vec()) && seen.insert(digest[9..].to_vec()));
+            assert_eq!(digest[0], b'#');
+        }
+    }
+
+    #[test]
+    fn a_key_is_stored_whole() {
+        for length in [0, 1, StoredKey::SHORT, StoredKey::SHORT + 1, StoredKey::LONGEST] {
+            let key: Vec<u8> = (1..=u8::try_from(length).unwrap()).collect();
+            assert_eq!(StoredKey::new(&key).as_bytes(), key);
+        }
+    }
+}

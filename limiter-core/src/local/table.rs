@@ -241,3 +241,123 @@ fn with_bounded<T>(key: &[u8], then: impl FnOnce(&[u8]) -> T) -> T {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Quota, Strategy};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn table<R: Room>(strategy: Strategy, max_keys: usize) -> Table<R, [R::State; 1]> {
+        let quota = Quota::new(3, std::time::Duration::from_secs(4));
+        Table::new(Terms::of(&Rule::new("table", strategy, quota)), max_keys)
+    }
+
+    impl<R: Room, S: States<R::State>> Table<R, S> {
+        fn admits(&self, key: &[u8], now: u64, cost: u64) -> bool {
+            self.decide(key, Question { now, cost, longest_wait: 0 }).is_allowed()
+        }
+
+        fn home_of(&self, key: &[u8]) -> usize {
+            self.home(self.hash(key))
+        }
+
+        fn has_place(&self, key: &[u8]) -> bool {
+            lock(&self.shards()[self.home_of(key)].0).find(self.hash(key), key).is_some()
+        }
+    }
+
+    /// As many keys as anybody likes.
+    fn keys() -> impl Iterator<Item = [u8; 8]> {
+        (0u64..).map(u64::to_le_bytes)
+    }
+
+    struct Spread;
+
+    impl Visitor for Spread {
+        type Output = ();
+
+        fn visit<R: Room>(self) {
+            for (max_keys, shards) in [(0, 1), (16_384, 1), (32_768, 2), (1_000_000, 64), (usize::MAX, 1024)]
+            {
+                let table = table::<R>(Strategy::TokenBucket, max_keys);
+                assert_eq!(table.shards().len(), shards, "for {max_keys} keys");
+                let mut residents = vec![0; shards];
+                for key in keys().take(shards * 100) {
+                    residents[table.home_of(&key)] += 1;
+                }
+                assert!(!residents.contains(&0), "of {shards} shards, some have no key");
+            }
+        }
+    }
+
+    #[test]
+    fn a_large_table_has_many_shards_and_uses_them_all() {
+        Strategy::TokenBucket.enter(Spread);
+    }
+
+    struct IdleElsewhere;
+
+    impl Visitor for IdleElsewhere {
+        type Output = ();
+
+        fn visit<R: Room>(self) {
+            let table = table::<R>(Strategy::TokenBucket, 2 * KEYS_IN_A_SHARD);
+            let (here, mut keys) = (0, keys());
+            // After two seconds those who took one permit have it back, and those who took three do not.
+            for key in keys.by_ref().take(table.max_keys) {
+                assert!(table.admits(&key, 0, if table.home_of(&key) == here { 3 } else { 1 }));
+            }
+            assert_eq!(table.keys.load(Ordering::Relaxed), table.max_keys);
+            // A sweep would find room as well, by and by: the next one is far.
+            let mut shard = lock(&table.shards()[here].0);
+            while !shard.counts_to(CALLS_PER_SWEEP) {}
+            drop(shard);
+            // Each of them looks into one shard besides its own.
+            let newcomers = keys.filter(|key| table.home_of(key) == here).take(table.shards().len());
+            let found_room = newcomers
+                .filter(|key| {
+                    assert!(table.admits(key, 2 * SECOND, 1));
+                    table.has_place(key)
+                })
+                .count();
+            assert!(
+                found_room > 0,
+                "half of the table is idle, in the other shard, where nobody called since"
+            );
+        }
+    }
+
+    #[test]
+    fn a_newcomer_finds_room_in_another_shard() {
+        Strategy::TokenBucket.enter(IdleElsewhere);
+    }
+
+    struct NothingTaken(Strategy);
+
+    impl Visitor for NothingTaken {
+        type Output = ();
+
+        fn visit<R: Room>(self) {
+            let Self(strategy) = self;
+            let table = table::<R>(strategy, 1);
+            assert!(table.admits(b"free", 0, 0) && !table.admits(b"too costly", 0, 4));
+            assert!(!table.has_place(b"free") && !table.has_place(b"too costly"), "{strategy}");
+            assert_eq!(table.keys.load(Ordering::Relaxed), 0, "{strategy}");
+
+            assert!(table.admits(b"resident", 0, 3));
+            assert!(table.admits(b"one of the crowd", 3 * SECOND, 3));
+            // By now the resident is idle and would make room; the crowd has nothing left.
+            assert!(!table.admits(b"rejected", 4 * SECOND, 1), "{strategy}");
+            assert!(table.has_place(b"resident") && !table.has_place(b"rejected"), "{strategy}");
+        }
+    }
+
+    #[test]
+    fn a_key_gets_a_place_when_it_takes_something() {
+        for &strategy in Strategy::ALL {
+            strategy.enter(NothingTaken(strategy));
+        }
+    }
+}

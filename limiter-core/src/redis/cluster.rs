@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, RedisError, RedisResult, Value, cmd};
 
 use super::address::Host;
 use super::node::Node;
-use super::resolver::{Resolver, Target};
+use super::resolver::{Current, Resolver, Target};
 
 pub(super) struct Cluster {
     seeds: Vec<Host>,
@@ -28,6 +29,9 @@ struct Map {
     moved: HashMap<u16, Host>,
 }
 
+/// While servers are away, who has what is read no more often than this.
+const REFRESH_PAUSE: Duration = Duration::from_millis(100);
+
 impl Cluster {
     pub(super) fn new(seeds: Vec<Host>, resolver: Resolver) -> Self {
         Self { seeds, resolver, map: RwLock::default(), refreshing: AtomicBool::new(false) }
@@ -41,6 +45,10 @@ impl Cluster {
             map.ranges.get(range).map(|(_, host)| host)
         })?;
         map.nodes.get(host).cloned()
+    }
+
+    pub(super) fn nodes(&self) -> Vec<Node> {
+        self.map.read().unwrap_or_else(PoisonError::into_inner).nodes.values().cloned().collect()
     }
 
     /// The server at `host`, whether it is known or not.
@@ -63,6 +71,7 @@ impl Cluster {
             tokio::spawn(async move {
                 // Where nobody answers, the map stays as it is; the next failure tries again.
                 let _ = cluster.refresh().await;
+                tokio::time::sleep(REFRESH_PAUSE).await;
                 cluster.refreshing.store(false, Ordering::Release);
             });
         }
@@ -102,7 +111,8 @@ impl Cluster {
     }
 
     fn at(&self, host: &Host) -> Resolver {
-        Resolver { target: Target::Fixed(host.clone()), ..self.resolver.clone() }
+        let (target, current) = (Target::Fixed(host.clone()), Current::default());
+        Resolver { target, current, ..self.resolver.clone() }
     }
 }
 

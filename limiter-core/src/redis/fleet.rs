@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::RedisError;
+use tokio::time::Instant;
 
 use super::address::{Address, Kind};
 use super::cluster::{self, Cluster};
 use super::failure::{ConnectError, Failure};
+use super::health::Health;
 use super::node::Node;
 use super::question::Question;
-use super::resolver::{Resolver, Target};
+use super::resolver::{Current, Resolver, Target};
 use crate::Decision;
 use crate::strategy::lua::ScriptClock;
 
@@ -29,18 +31,24 @@ impl Fleet {
         clock: ScriptClock,
     ) -> Result<Self, ConnectError> {
         let place = place(&address.kind);
-        let failed =
-            |error: RedisError| ConnectError(format!("cannot connect to {place}: {}", cause(&error)));
+        let failed = |error: RedisError| ConnectError(format!("cannot connect to {place}: {error}"));
         let fleet = match address.kind {
             Kind::Cluster(seeds) => {
                 let target = Target::Fixed(seeds[0].clone());
-                let resolver = Resolver { target, login: address.login, timeout, clock };
+                let resolver =
+                    Resolver { target, login: address.login, current: Current::default(), timeout, clock };
                 let cluster = Arc::new(Cluster::new(seeds, resolver));
                 cluster.refresh().await.map_err(failed)?;
                 Self::Cluster(cluster)
             }
             kind => {
-                let resolver = Resolver { target: target(kind), login: address.login, timeout, clock };
+                let resolver = Resolver {
+                    target: target(kind),
+                    login: address.login,
+                    current: Current::default(),
+                    timeout,
+                    clock,
+                };
                 let connection = resolver.connect().await.map_err(failed)?;
                 Self::One(Node::new(resolver, Some(connection)))
             }
@@ -52,42 +60,62 @@ impl Fleet {
         match address.kind {
             Kind::Cluster(seeds) => {
                 let target = Target::Fixed(seeds[0].clone());
-                let resolver = Resolver { target, login: address.login, timeout, clock };
+                let resolver =
+                    Resolver { target, login: address.login, current: Current::default(), timeout, clock };
                 let cluster = Arc::new(Cluster::new(seeds, resolver));
                 cluster.refresh_soon();
                 Self::Cluster(cluster)
             }
             kind => Self::One(Node::new(
-                Resolver { target: target(kind), login: address.login, timeout, clock },
+                Resolver {
+                    target: target(kind),
+                    login: address.login,
+                    current: Current::default(),
+                    timeout,
+                    clock,
+                },
                 None,
             )),
         }
     }
 
     /// The decision of the server that has the key. Asks again only what surely did not run.
-    pub(super) async fn ask(&self, question: Question) -> Result<Decision, Failure> {
+    pub(super) async fn ask(&self, question: Question, deadline: Instant) -> Result<Decision, Failure> {
         match self {
-            Self::One(node) => ask_one(node, question).await,
-            Self::Cluster(cluster) => ask_cluster(cluster, question).await,
+            Self::One(node) => ask_one(node, question, deadline).await,
+            Self::Cluster(cluster) => ask_cluster(cluster, question, deadline).await,
         }
+    }
+
+    /// Every server that is known, and how it is.
+    pub(super) fn health(&self) -> Vec<(String, Health)> {
+        let nodes = match self {
+            Self::One(node) => vec![node.clone()],
+            Self::Cluster(cluster) => cluster.nodes(),
+        };
+        nodes.iter().map(|node| (node.breaker.place().to_owned(), node.breaker.health())).collect()
     }
 }
 
-async fn ask_one(node: &Node, question: Question) -> Result<Decision, Failure> {
+async fn ask_one(node: &Node, question: Question, deadline: Instant) -> Result<Decision, Failure> {
     // A replica that was asked to write is dropped, and the primary is found while we wait.
     let mut finding_primary = false;
     loop {
-        match node.ask(question.clone(), false).await {
+        match node.ask(question.clone(), false, deadline).await {
             Err(Failure::ReadOnly) => finding_primary = true,
             Err(Failure::NotNow) => {}
             Err(Failure::Away) if finding_primary => {}
             answer => return answer,
         }
-        tokio::time::sleep(MOMENT).await;
+        moment(deadline).await?;
     }
 }
 
-async fn ask_cluster(cluster: &Arc<Cluster>, question: Question) -> Result<Decision, Failure> {
+async fn ask_cluster(
+    cluster: &Arc<Cluster>,
+    question: Question,
+    deadline: Instant,
+) -> Result<Decision, Failure> {
     let slot = cluster::slot(&question.name);
     let Some(mut node) = cluster.node(slot) else {
         cluster.refresh_soon();
@@ -95,7 +123,7 @@ async fn ask_cluster(cluster: &Arc<Cluster>, question: Question) -> Result<Decis
     };
     let mut asking = false;
     loop {
-        let answer = node.ask(question.clone(), asking).await;
+        let answer = node.ask(question.clone(), asking, deadline).await;
         asking = false;
         match answer {
             Err(Failure::Moved(host)) => {
@@ -107,7 +135,7 @@ async fn ask_cluster(cluster: &Arc<Cluster>, question: Question) -> Result<Decis
                 asking = true;
             }
             Err(Failure::NotNow) => {
-                tokio::time::sleep(MOMENT).await;
+                moment(deadline).await?;
                 node = cluster.node(slot).unwrap_or(node);
             }
             Err(failure @ (Failure::Away | Failure::ReadOnly | Failure::Unknown)) => {
@@ -117,6 +145,16 @@ async fn ask_cluster(cluster: &Arc<Cluster>, question: Question) -> Result<Decis
             answer => return answer,
         }
     }
+}
+
+/// Waits a moment before a server is asked again, as long as there is time.
+async fn moment(deadline: Instant) -> Result<(), Failure> {
+    let until = Instant::now() + MOMENT;
+    if until >= deadline {
+        return Err(Failure::Away);
+    }
+    tokio::time::sleep_until(until).await;
+    Ok(())
 }
 
 fn target(kind: Kind) -> Target {
@@ -137,8 +175,4 @@ fn place(kind: &Kind) -> String {
         }
         Kind::Cluster(hosts) => format!("the cluster at {}", list(hosts)),
     }
-}
-
-fn cause(error: &RedisError) -> String {
-    error.to_string()
 }

@@ -5,6 +5,7 @@ mod blocked;
 mod cluster;
 mod failure;
 mod fleet;
+mod health;
 mod names;
 mod node;
 mod question;
@@ -19,6 +20,7 @@ use blocked::Blocked;
 pub use failure::ConnectError;
 use failure::Failure;
 use fleet::Fleet;
+pub use health::Health;
 use question::{Prepared, Question, What};
 
 use crate::limiter::{Answer, Call, Limiter, OnError};
@@ -55,6 +57,8 @@ struct Shared {
     local: LocalLimiter,
     prefix: String,
     timeout: Duration,
+    on_error: OnError,
+    instances: u64,
     clock: Option<TestClock>,
 }
 
@@ -90,8 +94,15 @@ impl RedisLimiter {
             prefix: "limiter".to_owned(),
             timeout: Duration::from_millis(50),
             local: None,
+            on_error: OnError::Local,
+            instances: 1,
             clock: None,
         }
+    }
+
+    /// Every server that is known, by its address, and how it is: one, or those of a cluster.
+    pub fn health(&self) -> Vec<(String, Health)> {
+        self.shared.fleet.health()
     }
 
     fn prepared(&self, rule: &Rule) -> &Arc<Prepared> {
@@ -113,8 +124,35 @@ impl RedisLimiter {
 impl Shared {
     /// The server's answer, within the time there is.
     async fn ask(&self, question: Question) -> Result<Decision, Failure> {
-        let answer = tokio::time::timeout(self.timeout, self.fleet.ask(question)).await;
-        answer.unwrap_or(Err(Failure::Unknown))
+        self.fleet.ask(question, tokio::time::Instant::now() + self.timeout).await
+    }
+}
+
+impl Shared {
+    /// The answer where the server has none.
+    fn policy(
+        &self,
+        on_error: Option<OnError>,
+        rule: &Rule,
+        key: &Key,
+        cost: u64,
+        longest_wait: Duration,
+    ) -> Decision {
+        match on_error.unwrap_or(self.on_error) {
+            OnError::Allow => Decision::undecided(true),
+            OnError::Deny => Decision::undecided(false),
+            OnError::Local => {
+                let own_part;
+                let rule = match self.instances {
+                    1 => rule,
+                    instances => {
+                        own_part = rule.divided(instances);
+                        &own_part
+                    }
+                };
+                self.local.decide_sync(rule, key, cost, longest_wait).by(DecidedBy::Degraded)
+            }
+        }
     }
 }
 
@@ -137,13 +175,7 @@ impl Limiter for RedisLimiter {
                     shared.blocked.remember(&name, &rule, cost, asked, decision);
                     decision
                 }
-                Err(_) => match on_error {
-                    OnError::Local => {
-                        shared.local.decide_sync(&rule, &key, cost, longest_wait).by(DecidedBy::Degraded)
-                    }
-                    OnError::Allow => Decision::undecided(true),
-                    OnError::Deny => Decision::undecided(false),
-                },
+                Err(_) => shared.policy(on_error, &rule, &key, cost, longest_wait),
             }
         })
     }
@@ -192,6 +224,8 @@ pub struct RedisLimiterBuilder {
     prefix: String,
     timeout: Duration,
     local: Option<LocalLimiter>,
+    on_error: OnError,
+    instances: u64,
     clock: Option<TestClock>,
 }
 
@@ -209,6 +243,17 @@ impl RedisLimiterBuilder {
     /// Who answers functions that say `store = "local"`, and calls that the server does not answer.
     pub fn local(self, local: LocalLimiter) -> Self {
         Self { local: Some(local), ..self }
+    }
+
+    /// Who answers calls that the server does not, where the function says nothing: this process, unless told otherwise.
+    pub fn on_error(self, on_error: OnError) -> Self {
+        Self { on_error, ..self }
+    }
+
+    /// How many instances share the limits. Without the server, each then keeps to its part of them, so that the fleet
+    /// still holds them together. An instance always has at least one permit.
+    pub fn instances(self, instances: u32) -> Self {
+        Self { instances: u64::from(instances.max(1)), ..self }
     }
 
     /// The time in microseconds, in place of the server's: for the tests of this project.
@@ -246,9 +291,10 @@ impl RedisLimiterBuilder {
     }
 
     fn with(self, fleet: Fleet) -> RedisLimiter {
-        let Self { prefix, timeout, local, clock, .. } = self;
+        let Self { prefix, timeout, local, on_error, instances, clock, .. } = self;
         let (rules, blocked, local) = (RuleMap::new(), Blocked::new(), local.unwrap_or_default());
-        RedisLimiter { shared: Arc::new(Shared { fleet, rules, blocked, local, prefix, timeout, clock }) }
+        let shared = Shared { fleet, rules, blocked, local, prefix, timeout, on_error, instances, clock };
+        RedisLimiter { shared: Arc::new(shared) }
     }
 }
 

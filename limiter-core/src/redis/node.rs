@@ -7,14 +7,17 @@
 //! A question whose asker has gone is not sent. One that was sent without an answer is never sent again.
 
 use std::collections::{HashMap, VecDeque};
+use std::pin::pin;
 use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisResult, Value};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::failure::Failure;
+use super::health::{Breaker, Health};
 use super::question::{self, Question, What};
 use super::resolver::Resolver;
 use crate::{DecidedBy, Decision};
@@ -22,7 +25,14 @@ use crate::{DecidedBy, Decision};
 /// A handle to the task.
 #[derive(Clone)]
 pub(super) struct Node {
-    questions: mpsc::UnboundedSender<Asked>,
+    inbox: mpsc::UnboundedSender<Message>,
+    pub(super) breaker: Breaker,
+}
+
+enum Message {
+    Asked(Asked),
+    /// Too many calls ran out of time: the connection is not to be trusted.
+    Late,
 }
 
 /// A question and who waits for its answer.
@@ -41,21 +51,44 @@ const MOST_IN_A_SCRIPT: usize = 1024;
 impl Node {
     /// Talks over `connection`, and makes new ones when it breaks.
     pub(super) fn new(resolver: Resolver, connection: Option<MultiplexedConnection>) -> Self {
-        let (questions, inbox) = mpsc::unbounded_channel();
-        tokio::spawn(Talk::new(resolver, connection).run(inbox));
-        Self { questions }
+        let (sender, inbox) = mpsc::unbounded_channel();
+        let breaker = Breaker::new(resolver.place());
+        tokio::spawn(Talk::new(resolver, connection, breaker.clone()).run(inbox));
+        Self { inbox: sender, breaker }
     }
 
-    pub(super) async fn ask(&self, question: Question, asking: bool) -> Result<Decision, Failure> {
+    /// The answer to a question, or why there is none by `deadline`.
+    pub(super) async fn ask(
+        &self,
+        question: Question,
+        asking: bool,
+        deadline: Instant,
+    ) -> Result<Decision, Failure> {
+        if self.breaker.health() == Health::Down {
+            return Err(Failure::Away);
+        }
         let (answer, answered) = oneshot::channel();
-        self.questions.send(Asked { question, asking, answer }).map_err(|_| Failure::Away)?;
-        answered.await.unwrap_or(Err(Failure::Away))
+        self.inbox.send(Message::Asked(Asked { question, asking, answer })).map_err(|_| Failure::Away)?;
+        match tokio::time::timeout_at(deadline, answered).await {
+            Ok(answer) => {
+                self.breaker.in_time();
+                answer.unwrap_or(Err(Failure::Away))
+            }
+            Err(_) => {
+                if self.breaker.too_late() {
+                    self.breaker.set(Health::Down);
+                    let _ = self.inbox.send(Message::Late);
+                }
+                Err(Failure::Unknown)
+            }
+        }
     }
 }
 
 /// What the task knows.
 struct Talk {
     resolver: Arc<Resolver>,
+    breaker: Breaker,
     connection: Option<MultiplexedConnection>,
     /// Keys that somebody asks about.
     keys: HashMap<Arc<str>, Queue>,
@@ -83,10 +116,11 @@ struct Batch {
 }
 
 impl Talk {
-    fn new(resolver: Resolver, connection: Option<MultiplexedConnection>) -> Self {
+    fn new(resolver: Resolver, connection: Option<MultiplexedConnection>, breaker: Breaker) -> Self {
         let mut talk = Self {
             resolver: Arc::new(resolver),
-            connection,
+            breaker,
+            connection: None,
             keys: HashMap::new(),
             ready: Vec::new(),
             batches: Vec::new(),
@@ -94,37 +128,58 @@ impl Talk {
             connecting: JoinSet::new(),
             attempts: 0,
         };
-        if talk.connection.is_none() {
-            talk.connect();
+        match connection {
+            Some(connection) => talk.connected(connection),
+            None => talk.connect(),
         }
         talk
     }
 
-    async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Asked>) {
+    async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Message>) {
         let mut arrived = Vec::new();
+        let resolver = Arc::clone(&self.resolver);
+        let mut switched = pin!(resolver.switched());
         loop {
             tokio::select! {
                 count = inbox.recv_many(&mut arrived, MOST_IN_A_SCRIPT) => {
                     if count == 0 {
                         return;
                     }
-                    arrived.drain(..).for_each(|asked| self.accept(asked));
-                }
-                Some(sent) = self.sent.join_next() => {
-                    if let Ok((batches, replies)) = sent {
-                        self.receive(batches, replies);
+                    for message in arrived.drain(..) {
+                        match message {
+                            Message::Asked(asked) => self.accept(asked),
+                            Message::Late => self.disconnect(),
+                        }
                     }
+                }
+                Some(sent) = self.sent.join_next() => match sent {
+                    Ok((batches, replies)) => self.receive(batches, replies),
+                    // Who was asked about what is lost: all who wait are told that nobody answers.
+                    Err(_) => {
+                        self.keys.clear();
+                        self.disconnect();
+                    }
+                },
+                () = &mut switched => {
+                    self.disconnect();
+                    switched.set(resolver.switched());
                 }
                 Some(connected) = self.connecting.join_next() => match connected {
-                    Ok(Ok(connection)) => {
-                        self.connection = Some(connection);
-                        self.attempts = 0;
+                    Ok(Ok(connection)) => self.connected(connection),
+                    _ => {
+                        self.breaker.set(Health::Down);
+                        self.connect();
                     }
-                    _ => self.connect(),
                 },
             }
             self.send();
         }
+    }
+
+    fn connected(&mut self, connection: MultiplexedConnection) {
+        self.connection = Some(connection);
+        self.attempts = 0;
+        self.breaker.set(Health::Up);
     }
 
     fn connect(&mut self) {
@@ -135,6 +190,10 @@ impl Talk {
 
     fn disconnect(&mut self) {
         if self.connection.take().is_some() {
+            // Down already, if calls ran out of time; else the first attempt to connect may be in time for them.
+            if self.breaker.health() == Health::Up {
+                self.breaker.set(Health::Connecting);
+            }
             self.connect();
         }
     }
@@ -151,8 +210,7 @@ impl Talk {
 
     /// Sends all that can be sent.
     fn send(&mut self) {
-        if self.connection.is_none() && self.attempts == 1 {
-            // The first attempt to connect is under way, and may well be in time.
+        if self.breaker.health() == Health::Connecting {
             return;
         }
         for name in std::mem::take(&mut self.ready) {

@@ -1,6 +1,7 @@
 //! Which server to connect to, and connecting to it.
 
 use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -14,11 +15,15 @@ use crate::strategy::lua;
 #[derive(Clone)]
 pub(super) struct Resolver {
     pub(super) target: Target,
+    /// Where the last connection goes.
+    pub(super) current: Current,
     pub(super) login: Login,
     /// How long a call may take.
     pub(super) timeout: Duration,
     pub(super) clock: lua::ScriptClock,
 }
+
+pub(super) type Current = Arc<Mutex<Option<Host>>>;
 
 #[derive(Clone)]
 pub(super) enum Target {
@@ -31,22 +36,32 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// A connection whose answer is this many times overdue is given up: its other end may be long gone.
 const OVERDUE: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
+/// How often the sentinels are asked whether the primary is still the same: a primary that was replaced may go on
+/// answering for long.
+const WATCH_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_millis(640);
 
 impl Resolver {
+    /// Where the server is, or how it is found.
+    pub(super) fn place(&self) -> String {
+        match &self.target {
+            Target::Fixed(host) => host.to_string(),
+            Target::Sentinel { primary, .. } => format!("the primary {primary:?}"),
+        }
+    }
+
     /// A connection to the server as it is found now, with the scripts on it.
     pub(super) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
-        let client = match &self.target {
-            Target::Fixed(host) => self.login.client(host)?,
-            Target::Sentinel { sentinels, primary } => {
-                self.login.client(&self.primary(sentinels, primary).await?)?
-            }
+        let host = match &self.target {
+            Target::Fixed(host) => host.clone(),
+            Target::Sentinel { sentinels, primary } => self.primary(sentinels, primary).await?,
         };
-        let mut connection = self.open(&client).await?;
+        let mut connection = self.open(&self.login.client(&host)?).await?;
         if matches!(self.target, Target::Sentinel { .. }) {
             must_be_primary(&mut connection).await?;
         }
         self.load_scripts(&mut connection).await?;
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(host);
         Ok(connection)
     }
 
@@ -58,7 +73,28 @@ impl Resolver {
             let random = RandomState::new().hash_one(attempts) as u32 % 512;
             tokio::time::sleep(pause / 2 + pause * random / 1024).await;
         }
-        self.connect().await
+        let mut connection = self.connect().await?;
+        // A server that is too slow to answer a call is not back yet.
+        let probe = cmd("PING");
+        match tokio::time::timeout(self.timeout, connection.send_packed_command(&probe)).await {
+            Ok(answer) => answer.map(|_| connection),
+            Err(_) => Err((ErrorKind::Io, "the server is too slow").into()),
+        }
+    }
+
+    /// Ends when the sentinels name another primary than the one we are connected to.
+    pub(super) async fn switched(&self) {
+        let Target::Sentinel { sentinels, primary } = &self.target else {
+            return std::future::pending().await;
+        };
+        loop {
+            tokio::time::sleep(WATCH_PAUSE).await;
+            let Ok(named) = self.primary(sentinels, primary).await else { continue };
+            let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+            if current.as_ref().is_some_and(|current| *current != named) {
+                return;
+            }
+        }
     }
 
     async fn open(&self, client: &Client) -> RedisResult<MultiplexedConnection> {
