@@ -69,7 +69,7 @@ async fn the_same_annotation_is_shared_by_all_instances() {
     }
     assert_eq!(scope(instances[0].clone(), get_order(2)).await, "order 2");
     assert_eq!(server.cli(&["KEYS", "*"]).lines().count(), 2);
-    assert!(server.cli(&["KEYS", "*"]).contains("limiter:{get_order:#1}"));
+    assert!(server.cli(&["KEYS", "*"]).contains("limiter:{get_order:#1}:sliding_window"));
 }
 
 #[tokio::test]
@@ -309,7 +309,8 @@ async fn a_rejected_call_writes_nothing() {
         let rule = rule(strategy, &["5/1d", "3/2d"]);
         let key = strategy.name();
         assert!(limiter.check(&rule, key, 2).await.is_allowed());
-        let names = [format!("limiter:{{orders:{key}}}"), format!("limiter:{{orders:{key}}}:1")];
+        let name = format!("limiter:{{orders:{key}}}:{strategy}");
+        let names = [name.clone(), name + ":1"];
         let dump = || names.each_ref().map(|name| server.command(&["DUMP", name]).unwrap());
         let before = dump();
         assert!(before.iter().all(|value| !matches!(value, Value::Nil)), "{strategy}: {before:?}");
@@ -359,8 +360,17 @@ async fn a_changed_quota_takes_effect() {
         assert_eq!(admitted(&limiter, &rule(strategy, &["3/1d"]), key, 5).await, 3);
         let raised = rule(strategy, &["5/1d"]);
         let more = admitted(&limiter, &raised, key, 5).await;
-        // What was taken stays taken; a bucket fills in proportion.
+        // What was taken stays taken.
         assert!((1..=3).contains(&more), "{strategy}: {more} more");
+    }
+}
+
+#[tokio::test]
+async fn a_changed_strategy_starts_anew() {
+    let server = Server::start();
+    let limiter = limiter(&server.url()).await;
+    for &strategy in Strategy::ALL {
+        assert_eq!(admitted(&limiter, &rule(strategy, &["3/1d"]), "key", 5).await, 3, "{strategy}");
     }
 }
 

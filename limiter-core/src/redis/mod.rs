@@ -112,8 +112,9 @@ impl RedisLimiter {
     }
 
     fn question(&self, rule: &Rule, key: &Key, what: What) -> Question {
-        let rule = self.prepared(rule);
-        Question { name: names::name(&rule.start, key).into(), rule: Arc::clone(rule), what }
+        let prepared = self.prepared(rule);
+        let name = names::name(&prepared.start, key, rule.strategy()).into();
+        Question { name, rule: Arc::clone(prepared), what }
     }
 
     fn now(&self) -> Option<u64> {

@@ -1,7 +1,8 @@
 //! What keys are called on the server.
 //!
-//! `limiter:{orders:alice}` is the state of "alice" under the rule "orders", and `limiter:{orders:alice}:1` that of the
-//! rule's second quota. What stands in the braces decides the cluster slot, so all quotas of a rule share one. Letters,
+//! `limiter:{orders:alice}:token_bucket` is the state of "alice" under the rule "orders", and the same with `:1` behind it
+//! that of the rule's second quota. A rule that changes its strategy starts anew, since its state would make no sense to
+//! the other. What stands in the braces decides the cluster slot, so all quotas of a rule share one. Letters,
 //! digits and a few signs stand for themselves; all else is written as `%2F` is. A sign that a text never shows says what
 //! kind of part follows, so that no two keys have one name.
 
@@ -9,14 +10,14 @@ use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::Key;
+use crate::{Key, Strategy};
 
 /// Longer names are hashed, so that nobody can fill the server with long ones.
 const LONGEST: usize = 200;
 
 /// The name of the first quota's state. `start` is what [`start`] made.
-pub(super) fn name(start: &str, key: &Key) -> String {
-    let mut name = String::with_capacity(start.len() + 24);
+pub(super) fn name(start: &str, key: &Key, strategy: Strategy) -> String {
+    let mut name = String::with_capacity(start.len() + 40);
     name.push_str(start);
     let mut bytes = Bytes(key.as_bytes());
     // A text that fills the server's memory is not even written out once.
@@ -30,7 +31,8 @@ pub(super) fn name(start: &str, key: &Key) -> String {
             let _ = write!(name, "{byte:02x}");
         }
     }
-    name.push('}');
+    name.push_str("}:");
+    name.push_str(strategy.name());
     name
 }
 
@@ -143,7 +145,8 @@ mod tests {
     use std::collections::HashMap;
 
     fn of<K: LimitKey + ?Sized>(value: &K) -> String {
-        name(&start("limiter", "orders"), &Key::of(value))
+        let name = name(&start("limiter", "orders"), &Key::of(value), Strategy::FixedWindow);
+        name.strip_suffix(":fixed_window").expect("it ends with the strategy").to_owned()
     }
 
     #[test]

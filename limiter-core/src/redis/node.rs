@@ -13,7 +13,7 @@ use std::sync::Arc;
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisResult, Value};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinSet;
+use tokio::task::{self, JoinSet};
 use tokio::time::Instant;
 
 use super::failure::Failure;
@@ -96,7 +96,9 @@ struct Talk {
     ready: Vec<Arc<str>>,
     /// Script calls to be sent next.
     batches: Vec<Batch>,
-    sent: JoinSet<(Vec<Batch>, RedisResult<Vec<Value>>)>,
+    /// Pipelines under way, and what is in each.
+    sent: JoinSet<RedisResult<Vec<Value>>>,
+    under_way: HashMap<task::Id, Vec<Batch>>,
     connecting: JoinSet<RedisResult<MultiplexedConnection>>,
     /// How often in a row no connection could be made.
     attempts: u32,
@@ -125,6 +127,7 @@ impl Talk {
             ready: Vec::new(),
             batches: Vec::new(),
             sent: JoinSet::new(),
+            under_way: HashMap::new(),
             connecting: JoinSet::new(),
             attempts: 0,
         };
@@ -152,14 +155,16 @@ impl Talk {
                         }
                     }
                 }
-                Some(sent) = self.sent.join_next() => match sent {
-                    Ok((batches, replies)) => self.receive(batches, replies),
-                    // Who was asked about what is lost: all who wait are told that nobody answers.
-                    Err(_) => {
-                        self.keys.clear();
-                        self.disconnect();
+                Some(sent) = self.sent.join_next_with_id() => {
+                    let (id, replies) = match sent {
+                        Ok((id, replies)) => (id, replies.ok()),
+                        Err(ended) => (ended.id(), None),
+                    };
+                    // What was under way when the connection was given up has been answered then.
+                    if let Some(batches) = self.under_way.remove(&id) {
+                        self.receive(batches, replies);
                     }
-                },
+                }
                 () = &mut switched => {
                     self.disconnect();
                     switched.set(resolver.switched());
@@ -190,6 +195,11 @@ impl Talk {
 
     fn disconnect(&mut self) {
         if self.connection.take().is_some() {
+            // Nobody waits for a connection that is given up. What was sent over it may have been done.
+            self.sent.abort_all();
+            for batch in std::mem::take(&mut self.under_way).into_values().flatten() {
+                self.finish(batch, &Err(Failure::Unknown));
+            }
             // Down already, if calls ran out of time; else the first attempt to connect may be in time for them.
             if self.breaker.health() == Health::Up {
                 self.breaker.set(Health::Connecting);
@@ -220,7 +230,7 @@ impl Talk {
                 None => _ = self.keys.remove(&name),
             }
         }
-        let Some(connection) = self.connection.clone() else {
+        let Some(connection) = &self.connection else {
             for batch in std::mem::take(&mut self.batches) {
                 self.finish(batch, &Err(Failure::Away));
             }
@@ -229,25 +239,26 @@ impl Talk {
         while !self.batches.is_empty() {
             let rest = self.batches.split_off(self.batches.len().min(MOST_IN_A_PIPELINE));
             let batches = std::mem::replace(&mut self.batches, rest);
-            let mut connection = connection.clone();
-            self.sent.spawn(async move {
-                let mut pipeline = Pipeline::with_capacity(batches.len());
-                for batch in &batches {
-                    if batch.asked[0].asking {
-                        pipeline.cmd("ASKING");
-                    }
-                    pipeline.add_command(batch.command());
+            let mut pipeline = Pipeline::with_capacity(batches.len());
+            for batch in &batches {
+                if batch.asked[0].asking {
+                    pipeline.cmd("ASKING");
                 }
+                pipeline.add_command(batch.command());
+            }
+            let mut connection = connection.clone();
+            let sent = self.sent.spawn(async move {
                 let count = pipeline.len();
-                let replies = connection.send_packed_commands(&pipeline, 0, count).await;
-                (batches, replies)
+                connection.send_packed_commands(&pipeline, 0, count).await
             });
+            self.under_way.insert(sent.id(), batches);
         }
     }
 
-    fn receive(&mut self, batches: Vec<Batch>, replies: RedisResult<Vec<Value>>) {
-        let Ok(replies) = replies else {
-            // The connection broke, or its answer is long overdue. What was sent may have been done.
+    /// Answers what was in a pipeline. Without replies, the connection broke or its answer is long overdue: what was sent
+    /// may have been done.
+    fn receive(&mut self, batches: Vec<Batch>, replies: Option<Vec<Value>>) {
+        let Some(replies) = replies else {
             self.disconnect();
             for batch in batches {
                 self.finish(batch, &Err(Failure::Unknown));

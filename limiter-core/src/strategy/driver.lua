@@ -5,7 +5,7 @@
 --
 -- KEYS   one for each quota, all in one slot.
 -- ARGV   for each quota: permits, window, capacity, sample; then for each call: cost, longest wait. Times are whole
---        microseconds.
+--        microseconds. A call with a negative wait is never admitted: it only looks.
 -- Reply  now, as the decisions saw it; then for each call: verdict (0 allowed, 1 exceeded, 2 too costly), time (the delay
 --        of an allowed one, the time to retry after of an exceeded one, else 0), the quota that had the last word
 --        (counted from 0), permits that remain, time until all are back.

@@ -226,6 +226,26 @@ fn a_redeploy_takes_effect() {
     }
 }
 
+/// One part in a million short of a whole permit, where a double would round it up to one.
+#[test]
+fn token_bucket_counts_what_doubles_cannot() {
+    let server = Server::start();
+    let (permits, window, burst, taken) = (999_983, 1_000_000, 1 << 40, 1 << 30);
+    let quota = Quota::new(permits, Duration::from_micros(window)).burst(burst);
+    let rule = Rule::try_new("rule", Strategy::TokenBucket, [quota]).unwrap();
+    let mut script = server.script(&rule, "doubles");
+    script.ask(TODAY, &[(taken, 0)]);
+    let short = (0..window).find(|time| time * permits % window == window - 1).unwrap();
+    for time in [short, short + window, short + 100 * window] {
+        let back = time * permits / window;
+        assert_eq!(
+            script.ask(TODAY + time, &[(0, 0)]).1[0].remaining,
+            burst - taken + back,
+            "after {time} µs"
+        );
+    }
+}
+
 /// Totals of a log start anew before doubles would round them.
 #[test]
 fn sliding_log_counts_without_end() {
@@ -245,7 +265,7 @@ fn sliding_log_counts_without_end() {
         }
         let newest: Vec<(String, u64)> = ::redis::cmd("ZRANGE")
             .arg(&script.keys[0])
-            .arg("-1 -1 WITHSCORES".split(' ').collect::<Vec<_>>())
+            .arg(&["-1", "-1", "WITHSCORES"])
             .query(&mut script.connection)
             .unwrap();
         assert!(newest[0].1 <= Terms::MOST_PERMITS, "{newest:?}");
@@ -309,13 +329,14 @@ fn a_decision_is_few_commands() {
 
 #[test]
 fn terms_fit_the_numbers_of_a_script() {
+    use Strategy::{FixedWindow, SlidingWindow, TokenBucket};
+
     let terms = |strategy, permits, window, burst: Option<u64>| {
         let quota = Quota::new(permits, Duration::from_nanos(window));
         let quota = burst.map_or(quota, |burst| quota.burst(burst));
         let terms = Terms::in_micros(&Rule::try_new("rule", strategy, [quota]).unwrap())[0];
         (terms.permits, terms.window, terms.capacity, terms.sample)
     };
-    use Strategy::{FixedWindow, SlidingWindow, TokenBucket};
     assert_eq!(terms(FixedWindow, 3, 1, None), (3, 1, 3, 1));
     assert_eq!(
         terms(FixedWindow, u64::MAX, 4_000_001, None),
