@@ -106,9 +106,9 @@ impl RedisLimiter {
     }
 
     fn prepared(&self, rule: &Rule) -> &Arc<Prepared> {
-        let Shared { rules, prefix, clock, .. } = &*self.shared;
+        let Shared { rules, prefix, clock, instances, .. } = &*self.shared;
         let script_clock = script_clock(clock.as_ref());
-        rules.get(rule, |rule| Arc::new(Prepared::new(prefix, rule, script_clock)))
+        rules.get(rule, |rule| Arc::new(Prepared::new(prefix, rule, script_clock, *instances)))
     }
 
     fn question(&self, rule: &Rule, key: &Key, what: What) -> Question {
@@ -127,32 +127,20 @@ impl Shared {
     async fn ask(&self, question: Question) -> Result<Decision, Failure> {
         self.fleet.ask(question, tokio::time::Instant::now() + self.timeout).await
     }
-}
 
-impl Shared {
     /// The answer where the server has none.
     fn policy(
         &self,
         on_error: Option<OnError>,
-        rule: &Rule,
+        own_part: &Rule,
         key: &Key,
         cost: u64,
-        longest_wait: Duration,
+        wait: Duration,
     ) -> Decision {
         match on_error.unwrap_or(self.on_error) {
+            OnError::Local => self.local.decide_sync(own_part, key, cost, wait).by(DecidedBy::Degraded),
             OnError::Allow => Decision::undecided(true),
             OnError::Deny => Decision::undecided(false),
-            OnError::Local => {
-                let own_part;
-                let rule = match self.instances {
-                    1 => rule,
-                    instances => {
-                        own_part = rule.divided(instances);
-                        &own_part
-                    }
-                };
-                self.local.decide_sync(rule, key, cost, longest_wait).by(DecidedBy::Degraded)
-            }
         }
     }
 }
@@ -168,39 +156,38 @@ impl Limiter for RedisLimiter {
         {
             return Answer::now(rejection);
         }
-        let (shared, rule, key) = (Arc::clone(&self.shared), call.rule.clone(), call.key.clone());
+        let (shared, key) = (Arc::clone(&self.shared), call.key.clone());
         Answer::later(async move {
-            let (asked, name) = (Instant::now(), Arc::clone(&question.name));
-            match shared.ask(question).await {
+            let asked = Instant::now();
+            match shared.ask(question.clone()).await {
                 Ok(decision) => {
-                    shared.blocked.remember(&name, &rule, cost, asked, decision);
+                    shared.blocked.remember(&question.name, &question.rule.rule, cost, asked, decision);
                     decision
                 }
-                Err(_) => shared.policy(on_error, &rule, &key, cost, longest_wait),
+                Err(_) => shared.policy(on_error, &question.rule.own_part, &key, cost, longest_wait),
             }
         })
     }
 
     fn look(&self, rule: &Rule, key: &Key) -> Answer<Decision> {
         let question = self.question(rule, key, What::look(self.now()));
-        let (shared, rule, key) = (Arc::clone(&self.shared), rule.clone(), key.clone());
+        let (shared, key) = (Arc::clone(&self.shared), key.clone());
         Answer::later(async move {
-            match shared.ask(question).await {
+            match shared.ask(question.clone()).await {
                 Ok(decision) => decision.as_looked_at(),
-                Err(_) => shared.local.look_sync(&rule, &key).by(DecidedBy::Degraded),
+                Err(_) => shared.local.look_sync(&question.rule.own_part, &key).by(DecidedBy::Degraded),
             }
         })
     }
 
     fn forget(&self, rule: &Rule, key: &Key) -> Answer<()> {
         let question = self.question(rule, key, What::Forget);
-        let (shared, rule, key) = (Arc::clone(&self.shared), rule.clone(), key.clone());
+        let (shared, key) = (Arc::clone(&self.shared), key.clone());
         Answer::later(async move {
-            let name = Arc::clone(&question.name);
-            shared.local.forget_sync(&rule, &key);
+            shared.local.forget_sync(&question.rule.own_part, &key);
             // What does not reach the server within its time is not tried again: the permits come back by themselves.
-            let _ = shared.ask(question).await;
-            shared.blocked.forget(&name);
+            let _ = shared.ask(question.clone()).await;
+            shared.blocked.forget(&question.name);
         })
     }
 

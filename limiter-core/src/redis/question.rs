@@ -10,6 +10,9 @@ use crate::{DecidedBy, Decision, Rule};
 
 /// Everything about a rule that is the same for all its calls.
 pub(super) struct Prepared {
+    pub(super) rule: Rule,
+    /// What this instance keeps to on its own.
+    pub(super) own_part: Rule,
     /// What the names of its keys start with.
     pub(super) start: String,
     script: Script,
@@ -49,10 +52,12 @@ impl What {
 }
 
 impl Prepared {
-    pub(super) fn new(prefix: &str, rule: &Rule, clock: lua::ScriptClock) -> Self {
+    pub(super) fn new(prefix: &str, rule: &Rule, clock: lua::ScriptClock, instances: u64) -> Self {
         let terms = Terms::in_micros(rule);
         let source = lua::source(rule.strategy(), clock);
         Self {
+            rule: rule.clone(),
+            own_part: if instances == 1 { rule.clone() } else { rule.divided(instances) },
             start: super::names::start(prefix, rule.name()),
             script: Script::new(&source),
             source,
