@@ -5,7 +5,8 @@ mod support;
 use std::time::Duration;
 
 use limiter::{
-    Decision, LimitKey, LocalLimiter, ManualClock, Reason, Rejected, rate_limit, scope, scope_sync,
+    Decision, LimitKey, LocalLimiter, ManualClock, Quota, Reason, Rejected, Rule, RuleError, Strategy,
+    rate_limit, scope, scope_sync,
 };
 use support::now;
 
@@ -393,4 +394,87 @@ fn no_text_of_ours_holds_the_key() {
         assert!(texts.iter().all(|text| !text.contains("hunter2")), "{texts:?}");
         assert_eq!(rejected.to_string(), r#"the limit "secrets" of 1 per 1s is reached; try again in 1s"#);
     }));
+}
+
+/// The annotation and the rules know the same limits of limits: what one takes, the other takes, up to the same bounds.
+/// A bound that is lower on either side does not compile here.
+mod bounds {
+    #![expect(dead_code, reason = "a function is listed whether or not anybody calls it")]
+
+    use limiter::rate_limit;
+
+    macro_rules! one_of_each {
+        ($($strategy:ident)*) => {
+            $(
+                #[rate_limit(strategy = $strategy, qps = 1)]
+                pub(super) async fn $strategy() -> Option<()> {
+                    Some(())
+                }
+            )*
+        };
+    }
+
+    one_of_each!(fixed_window sliding_window sliding_log token_bucket leaky_bucket);
+
+    #[rate_limit(name = "bounds: longest window", qps = 1, window = "1000d")]
+    pub(super) async fn longest_window() -> Option<()> {
+        Some(())
+    }
+
+    #[rate_limit(name = "bounds: most samples", qps = 1, samples = 1000)]
+    pub(super) async fn most_samples() -> Option<()> {
+        Some(())
+    }
+
+    #[rate_limit(
+        name = "bounds: most quotas",
+        limits = ["1/ms", "2/s", "3/m", "4/h", "5/d", "6/90s", "7/1_000d", "1_000/250ms"]
+    )]
+    pub(super) async fn most_quotas() -> Option<()> {
+        Some(())
+    }
+
+    #[rate_limit(
+        name = "bounds: longest name: 3456789012345678901234567890\
+                12345678901234567890123456789012345678901234567890\
+                12345678901234567890123456789012345678901234567890\
+                12345678901234567890123456789012345678901234567890",
+        qps = 1
+    )]
+    pub(super) async fn longest_name() -> Option<()> {
+        Some(())
+    }
+}
+
+fn rule_called(start: &str) -> &'static Rule {
+    let mut found =
+        limiter::sites().iter().map(|site| site.rule()).filter(|rule| rule.name().starts_with(start));
+    match (found.next(), found.next()) {
+        (Some(rule), None) => rule,
+        _ => panic!("not one rule is called {start:?}"),
+    }
+}
+
+#[test]
+fn every_strategy_can_be_annotated_by_its_name() {
+    for &strategy in Strategy::ALL {
+        let rule = rule_called(&format!("annotation::bounds::{strategy}"));
+        assert_eq!(rule.strategy(), strategy);
+    }
+}
+
+#[test]
+fn the_annotation_and_the_rules_have_the_same_bounds() {
+    assert_eq!(rule_called("bounds: longest window").quotas()[0].window(), Quota::LONGEST_WINDOW);
+    assert_eq!(rule_called("bounds: most samples").sample_count(), Rule::MOST_SAMPLES);
+
+    let quotas = rule_called("bounds: most quotas").quotas();
+    assert_eq!(quotas.len(), Rule::MOST_QUOTAS);
+    let written = ["1/ms", "2/s", "3/m", "4/h", "5/d", "6/90s", "7/1_000d", "1_000/250ms"];
+    assert_eq!(quotas, written.map(|quota| quota.parse().unwrap()), "quotas are read in the same way");
+
+    let longest = rule_called("bounds: longest name");
+    let named = |name: String| Rule::try_new(name, longest.strategy(), longest.quotas());
+    assert_eq!(named(longest.name().into()), Ok(longest.clone()));
+    assert_eq!(named(format!("{}!", longest.name())), Err(RuleError::NameTooLong));
 }

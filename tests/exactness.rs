@@ -5,9 +5,9 @@ mod support;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use limiter::{Limiter, LocalLimiter, ManualClock, Quota, Rule, Strategy};
+use limiter::{Call, Key, Limiter, LocalLimiter, ManualClock, Quota, Rule, Strategy};
 use support::clock::SetClock;
 use support::model::Ticks;
 use support::random::{Random, base_seed};
@@ -82,6 +82,70 @@ fn a_rejected_call_changes_nothing_in_any_quota() {
             }
         }
         assert!(rejections > 10_000, "{strategy}: {rejections} rejections show little");
+    }
+}
+
+/// A limit without a key is kept apart from all others, and decides as they do: also when time runs backwards.
+#[test]
+fn a_limit_without_a_key_is_decided_as_one_with_a_key() {
+    for &strategy in Strategy::ALL {
+        for seed in 0..300 {
+            let mut random = Random::new(base_seed().wrapping_add(seed));
+            let rule = trace::rule(&mut random, strategy, Ticks::Local);
+            let clock = SetClock::default();
+            let limiter = LocalLimiter::builder().clock(clock.clone()).build();
+            for asked in trace::calls(&mut random, &rule, Ticks::Local, 60) {
+                clock.set(asked.now);
+                let wait = Duration::from_nanos(asked.longest_wait);
+                let [without, with] = [Key::of(&()), Key::of("key")].map(|key| {
+                    let decision = support::now(limiter.decide(Call::new(&rule, &key, asked.cost, wait)));
+                    let look = support::now(limiter.look(&rule, &key));
+                    format!("{decision:?}, then {look:?}")
+                });
+                assert_eq!(without, with, "{rule:?}, seed {seed}, {asked:?}");
+                if random.chance(5) {
+                    limiter.reset_sync(&rule, &());
+                    limiter.reset_sync(&rule, "key");
+                }
+            }
+        }
+    }
+}
+
+/// Rules of one name are one limit only where they say the same.
+#[test]
+fn rules_that_differ_only_in_their_samples_share_nothing() {
+    let limiter = LocalLimiter::builder().clock(ManualClock::new()).build();
+    for samples in [10, 5, 1] {
+        let rule = rule(Strategy::SlidingWindow, &["3/4s"]).samples(samples);
+        for key in [Some("alice"), None] {
+            assert!(limiter.check_sync(&rule, &key, 3).is_allowed(), "{samples} samples");
+            assert!(!limiter.check_sync(&rule, &key, 1).is_allowed(), "{samples} samples");
+        }
+    }
+}
+
+/// Of two quotas that keep a call waiting equally long, or can never pay it, the one that was written first is named.
+#[test]
+fn on_a_tie_the_first_quota_is_named() {
+    for &strategy in Strategy::ALL {
+        let quotas = match strategy {
+            // Buckets of one size that fill equally fast.
+            Strategy::TokenBucket | Strategy::LeakyBucket => {
+                [Quota::new(2, Duration::from_secs(4)), Quota::new(4, Duration::from_secs(8)).burst(2)]
+            }
+            _ => [2, 3].map(|permits| Quota::new(permits, Duration::from_secs(4))),
+        };
+        for quotas in [quotas, [quotas[1], quotas[0]]] {
+            let rule = Rule::try_new("tie", strategy, quotas).unwrap();
+            let limiter = LocalLimiter::builder().clock(ManualClock::new()).build();
+            assert!(limiter.check_sync(&rule, "key", 2).is_allowed());
+            for (cost, retry_after) in [(2, Some(Duration::from_secs(4))), (5, None)] {
+                let rejected = limiter.check_sync(&rule, "key", cost).into_result(&rule).unwrap_err();
+                assert_eq!(rejected.retry_after(), retry_after, "{rule:?}");
+                assert_eq!(rejected.limit(), quotas[0].permits(), "{rule:?}, cost {cost}");
+            }
+        }
     }
 }
 
@@ -170,6 +234,19 @@ async fn waiting_is_fair_and_evenly_spaced() {
     }
 }
 
+/// Only a lower bound: how late a machine wakes is its own affair.
+#[tokio::test]
+async fn on_the_real_clock_nobody_goes_before_their_turn() {
+    let apart = Duration::from_millis(40);
+    let rule = Rule::new("real queue", Strategy::LeakyBucket, Quota::new(1, apart));
+    let limiter = LocalLimiter::new();
+    let start = Instant::now();
+    for turn in 0..3 {
+        assert!(limiter.acquire(&rule, "key", 1, Duration::from_secs(60)).await.is_allowed());
+        assert!(start.elapsed() >= apart * turn, "call {turn} went after {:?}", start.elapsed());
+    }
+}
+
 #[test]
 fn a_cost_above_the_capacity_is_never_admitted_and_a_cost_of_nothing_always() {
     for &strategy in Strategy::ALL {
@@ -186,9 +263,10 @@ fn a_cost_above_the_capacity_is_never_admitted_and_a_cost_of_nothing_always() {
     }
 }
 
-/// The largest numbers that can be written neither overflow nor panic.
+/// The largest numbers that can be written neither overflow nor panic, and nobody waits for longer than 146 years.
 #[test]
 fn extreme_numbers_are_only_numbers() {
+    const FAR_AWAY: Duration = Duration::from_nanos(1 << 62);
     for &strategy in Strategy::ALL {
         for permits in [1, u64::MAX] {
             for window in [Duration::from_nanos(1), Quota::LONGEST_WINDOW] {
@@ -206,12 +284,14 @@ fn extreme_numbers_are_only_numbers() {
                                 || cost > permits
                         );
                     }
-                    let key = limiter::Key::of(&now);
-                    let patient = limiter::Call::new(&rule, &key, permits, Duration::MAX);
-                    let decision = support::now(limiter.decide(patient));
-                    assert!(
-                        decision.is_allowed() || decision.retry_after() > Some(Duration::from_secs(1 << 30))
-                    );
+                    // So many calls, all in one queue, that their windows add up to more than any clock can show.
+                    for _ in 0..300 {
+                        let key = Key::of(&now);
+                        let patient = Call::new(&rule, &key, permits, Duration::MAX);
+                        let decision = support::now(limiter.decide(patient));
+                        assert!(decision.delay() <= FAR_AWAY, "{rule:?} at {now}: {decision:?}");
+                        assert!(decision.is_allowed() || decision.retry_after() > Some(FAR_AWAY));
+                    }
                 }
             }
         }

@@ -54,6 +54,102 @@ fn long_keys_are_bounded_too() {
     assert!(taken.bytes_current < 50_000, "{} bytes stay for 100 keys", taken.bytes_current);
 }
 
+/// However long keys are, all of their bytes count.
+#[test]
+fn long_keys_that_differ_in_their_last_byte_stay_apart() {
+    let rule = rule(Strategy::TokenBucket);
+    let limiter = LocalLimiter::builder().clock(ManualClock::new()).build();
+    // A string has 5 bytes more as a key; past 128 bytes it is held as a digest.
+    for length in (110..140).chain([1_000, 1 << 16]) {
+        let keys = ['a', 'b'].map(|last| format!("{}{last}", "x".repeat(length)));
+        for key in &keys {
+            assert!(limiter.check_sync(&rule, key, 3).is_allowed(), "two keys of {length} bytes became one");
+        }
+        for key in &keys {
+            assert!(!limiter.check_sync(&rule, key, 1).is_allowed(), "a key of {length} bytes was forgotten");
+        }
+    }
+}
+
+/// Not one key more than there is room for has a state of its own.
+#[test]
+fn keys_without_a_place_share_one_state() {
+    for &strategy in Strategy::ALL {
+        for max_keys in [0, 1, 2, 100] {
+            let rule = rule(strategy);
+            let clock = ManualClock::new();
+            let limiter = LocalLimiter::builder().max_keys(max_keys).clock(clock.clone()).build();
+            let fill = || (0..max_keys).all(|key| limiter.check_sync(&rule, &key, 3).is_allowed());
+            assert!(fill());
+            assert_eq!(limiter.check_sync(&rule, "one", 1).remaining(), 2, "{strategy}, {max_keys} keys");
+            assert_eq!(limiter.check_sync(&rule, "other", 1).remaining(), 1, "{strategy}, {max_keys} keys");
+            assert_eq!(
+                limiter.peek_sync(&rule, "third").remaining(),
+                1,
+                "a look sees what the crowd has left"
+            );
+            assert!(!limiter.check_sync(&rule, "third", 2).is_allowed(), "{strategy}, {max_keys} keys");
+
+            // The table is as full as before, but nobody called with the crowd since.
+            clock.advance(Duration::from_secs(4));
+            assert!(fill());
+            assert_eq!(limiter.peek_sync(&rule, "late").remaining(), 3, "{strategy}, {max_keys} keys");
+            assert!(limiter.check_sync(&rule, "late", 3).is_allowed(), "{strategy}, {max_keys} keys");
+            assert!(!limiter.check_sync(&rule, "later", 1).is_allowed(), "{strategy}, {max_keys} keys");
+        }
+    }
+}
+
+/// A key that is idle in one quota is still over another.
+#[test]
+fn a_key_makes_room_only_when_all_its_quotas_are_idle() {
+    for &strategy in Strategy::ALL {
+        let quotas = ["3/s", "10/1h"].map(|quota| quota.parse::<Quota>().unwrap());
+        let rule = Rule::try_new("rule", strategy, quotas).unwrap();
+        let clock = ManualClock::new();
+        let limiter = LocalLimiter::builder().max_keys(100).clock(clock.clone()).build();
+        for _ in 0..3 {
+            for key in 0..100u64 {
+                assert!(limiter.check_sync(&rule, &key, 3).is_allowed(), "{strategy}");
+            }
+            clock.advance(Duration::from_secs(1));
+        }
+        for newcomer in 100..1_000u64 {
+            let _ = limiter.check_sync(&rule, &newcomer, 1);
+        }
+        for key in 0..100u64 {
+            assert_eq!(limiter.peek_sync(&rule, &key).remaining(), 1, "{strategy}: {key} was reset");
+        }
+    }
+}
+
+/// In a full table, the one idle key is found among all the busy ones.
+#[test]
+fn a_newcomer_gets_the_place_of_the_only_idle_key() {
+    const KEYS: u64 = 10_000;
+    for &strategy in Strategy::ALL {
+        let rule = rule(strategy);
+        let clock = ManualClock::new();
+        let limiter = LocalLimiter::builder().max_keys(10_000).clock(clock.clone()).build();
+        for key in 0..KEYS {
+            if key == 1 {
+                clock.advance(Duration::from_secs(1));
+            }
+            assert!(limiter.check_sync(&rule, &key, 3).is_allowed(), "{strategy}");
+        }
+        clock.advance(Duration::from_secs(3));
+        assert!(limiter.check_sync(&rule, "newcomer", 3).is_allowed(), "{strategy}");
+        assert_eq!(
+            limiter.peek_sync(&rule, "next").remaining(),
+            3,
+            "{strategy}: the newcomer joined the crowd"
+        );
+        for key in 1..KEYS {
+            assert!(!limiter.check_sync(&rule, &key, 3).is_allowed(), "{strategy}: {key} was reset");
+        }
+    }
+}
+
 /// A key that called with the crowd takes what it took along when there is room for it.
 #[test]
 fn who_leaves_the_crowd_starts_with_what_it_took_there() {
@@ -74,6 +170,22 @@ fn who_leaves_the_crowd_starts_with_what_it_took_there() {
     }
 }
 
+/// Who shares a state hears exactly when it has permits again, and may wait for them.
+#[test]
+fn the_crowd_is_told_exactly_when_to_come_back() {
+    for &strategy in Strategy::ALL {
+        let rule = rule(strategy);
+        let clock = ManualClock::new();
+        let limiter = LocalLimiter::builder().max_keys(0).clock(clock.clone()).build();
+        assert!(limiter.check_sync(&rule, "a", 3).is_allowed());
+        clock.advance(Duration::from_millis(2500));
+        for key in ["a", "b"] {
+            let told = limiter.check_sync(&rule, key, 3).retry_after();
+            assert_eq!(told, Some(Duration::from_millis(1500)), "{strategy}");
+        }
+    }
+}
+
 /// Whoever is reset keeps its place, also while a flood of others finds none.
 #[test]
 fn a_reset_helps_in_a_full_table() {
@@ -86,6 +198,29 @@ fn a_reset_helps_in_a_full_table() {
         limiter.reset_sync(&rule, "alice");
         assert!(limiter.check_sync(&rule, "alice", 3).is_allowed(), "{strategy}");
         assert!(!limiter.check_sync(&rule, "alice", 1).is_allowed(), "{strategy}");
+    }
+}
+
+/// Whoever is reset is idle, and makes room at once.
+#[test]
+fn keys_that_were_reset_make_room() {
+    for &strategy in Strategy::ALL {
+        let rule = rule(strategy);
+        let limiter = LocalLimiter::builder().max_keys(100).clock(ManualClock::new()).build();
+        for key in 0..100u64 {
+            assert!(limiter.check_sync(&rule, &key, 3).is_allowed());
+        }
+        for key in 0..100u64 {
+            limiter.reset_sync(&rule, &key);
+        }
+        for newcomer in 100..200u64 {
+            assert!(
+                limiter.check_sync(&rule, &newcomer, 3).is_allowed(),
+                "{strategy}: no room for {newcomer}"
+            );
+        }
+        assert!(limiter.check_sync(&rule, "one too many", 1).is_allowed());
+        assert_eq!(limiter.peek_sync(&rule, "another").remaining(), 2, "{strategy}: the table has grown");
     }
 }
 
@@ -139,11 +274,13 @@ fn a_decision_for_a_known_key_allocates_nothing() {
             let rule = Rule::try_new("rule", strategy, quotas).unwrap();
             let clock = ManualClock::new();
             let limiter = LocalLimiter::builder().clock(clock.clone()).build();
-            let text = String::from("somebody@example.com");
+            let texts = [20, 70, 120].map(|length| "x".repeat(length));
             // Longer than the longest window: by then a `sliding_log` has grown to its size.
             let round = || {
                 for _ in 0..70 {
-                    let _ = limiter.check_sync(&rule, &text, 1);
+                    for text in &texts {
+                        let _ = limiter.check_sync(&rule, text, 1);
+                    }
                     let _ = limiter.check_sync(&rule, &42u64, 1);
                     let _ = limiter.check_sync(&rule, &("tenant", 42u64), 1);
                     let _ = limiter.check_sync(&rule, &(), 1);

@@ -2,11 +2,14 @@
 
 mod support;
 
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use limiter::{
-    AlreadyInstalled, Answer, Call, Decision, Key, Limiter, LocalLimiter, ManualClock, Rule, rate_limit,
-    scope, scope_sync,
+    AlreadyInstalled, Answer, Call, Decision, Key, Limiter, LocalLimiter, ManualClock, OnError, Rule,
+    rate_limit, scope, scope_sync,
 };
 use support::now;
 
@@ -49,6 +52,84 @@ impl Limiter for Refusing {
     fn local(&self) -> &LocalLimiter {
         &self.local
     }
+}
+
+#[rate_limit(qps = 1, window = "1h", wait = "2h", store = "local")]
+async fn waits_locally() -> Option<()> {
+    Some(())
+}
+
+/// The turn was told by the local limiter, so it is that one's clock which says when it has come.
+#[tokio::test]
+async fn a_local_call_waits_by_the_clock_of_the_local_limiter() {
+    let clock = ManualClock::new();
+    let limiter = Refusing { local: LocalLimiter::builder().clock(clock.clone()).build() };
+    scope(limiter, async {
+        assert!(waits_locally().await.is_some());
+        let mut context = Context::from_waker(Waker::noop());
+        let mut second = pin!(waits_locally());
+        assert!(second.as_mut().poll(&mut context).is_pending());
+        clock.advance(Duration::from_secs(3599));
+        assert!(second.as_mut().poll(&mut context).is_pending(), "it went before its turn");
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(second.as_mut().poll(&mut context), Poll::Ready(Some(())), "it waits by another clock");
+    })
+    .await;
+}
+
+/// Lets its local limiter answer, and notes who would answer if it could not.
+#[derive(Clone, Default)]
+struct Noting {
+    on_errors: Arc<Mutex<Vec<Option<OnError>>>>,
+    local: LocalLimiter,
+}
+
+impl Limiter for Noting {
+    fn decide(&self, call: Call<'_>) -> Answer<Decision> {
+        self.on_errors.lock().unwrap().push(call.on_error);
+        self.local.decide(call)
+    }
+
+    fn look(&self, rule: &Rule, key: &Key) -> Answer<Decision> {
+        self.local.look(rule, key)
+    }
+
+    fn forget(&self, rule: &Rule, key: &Key) -> Answer<()> {
+        self.local.forget(rule, key)
+    }
+}
+
+#[rate_limit(qps = 1)]
+async fn says_nothing() -> Option<()> {
+    Some(())
+}
+
+#[rate_limit(qps = 1, on_error = "local")]
+async fn says_local() -> Option<()> {
+    Some(())
+}
+
+#[rate_limit(qps = 1, on_error = "allow")]
+async fn says_allow() -> Option<()> {
+    Some(())
+}
+
+#[rate_limit(qps = 1, on_error = "deny")]
+async fn says_deny() -> Option<()> {
+    Some(())
+}
+
+#[test]
+fn a_limiter_is_told_what_the_site_says_about_errors() {
+    let limiter = Noting::default();
+    now(scope(limiter.clone(), async {
+        says_nothing().await.unwrap();
+        says_local().await.unwrap();
+        says_allow().await.unwrap();
+        says_deny().await.unwrap();
+    }));
+    let told = limiter.on_errors.lock().unwrap();
+    assert_eq!(*told, [None, Some(OnError::Local), Some(OnError::Allow), Some(OnError::Deny)]);
 }
 
 #[tokio::test]

@@ -20,8 +20,8 @@ use crate::{Cost, Decision, Key, LimitKey, Rule};
 /// Decides in this process alone. It needs no set-up, and is the default.
 ///
 /// Clones share their state. It holds at most [`max_keys`](LocalLimiterBuilder::max_keys) keys for each rule. Keys that
-/// have all their permits back are idle: they make room for others. Where there is no idle one, new keys share one state
-/// until there is; nobody's limit is ever reset to make room.
+/// have all their permits back are idle: they make room for others. New keys that find none to replace share a state until
+/// they do; nobody's limit is ever reset to make room.
 ///
 /// In code that is not async, the `_sync` methods do what [`Limiter`]'s do.
 #[derive(Clone)]

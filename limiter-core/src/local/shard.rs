@@ -94,6 +94,11 @@ impl<S> Shard<S> {
         states
     }
 
+    /// A key has become idle out of turn.
+    pub(super) fn search_again(&mut self) {
+        self.search_after = 0;
+    }
+
     /// Looks at a few places and removes the idle keys among them. Returns how many that were.
     pub(super) fn sweep<R: Room>(&mut self, terms: &[Terms], rehash: impl Fn(&[u8]) -> u64) -> usize
     where

@@ -69,6 +69,8 @@ struct Keyless<S> {
 /// About how many keys a shard is meant for: few enough to grow without a pause that anybody notices.
 const KEYS_IN_A_SHARD: usize = 16_384;
 const MOST_SHARDS: usize = 1024;
+/// How many other shards are looked through for an idle key where one has none.
+const SHARDS_ASKED: usize = 8;
 /// Every so many calls to a shard, some places of the table are looked at for idle keys.
 const CALLS_PER_SWEEP: u32 = 16;
 
@@ -119,8 +121,9 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
         if reserved() {
             return true;
         }
-        // Another shard is not waited for, so that nobody can deadlock.
-        let _ = found_room(shard) || self.with_next(home, shard, found_room) == Some(true);
+        // Other shards are not waited for, so that nobody can deadlock.
+        let _ = found_room(shard)
+            || (0..SHARDS_ASKED).any(|_| self.with_next(home, shard, found_room) == Some(true));
         reserved()
     }
 
@@ -134,10 +137,11 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
     ) -> Decision {
         let mut states = shard.first_states::<R>(&self.terms);
         let decision = strategy::decide::<R>(states.as_mut(), &self.terms, question);
-        if !decision.is_allowed() || question.cost == 0 {
+        if question.cost == 0 {
             return decision;
         }
-        if !self.reserve(home, shard) {
+        // The copy knows how much the crowd has spent, but only the crowd itself knows since when.
+        if !decision.is_allowed() || !self.reserve(home, shard) {
             return strategy::decide::<R>(shard.crowd.as_mut(), &self.terms, question);
         }
         shard.insert(key, states, |key| self.hash(key));
@@ -201,8 +205,9 @@ impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
     fn look(&self, key: &[u8], now: u64) -> Decision {
         let look = |states: &S, now| strategy::look::<R>(states.as_ref(), &self.terms, now);
         if key.is_empty() {
-            let keyless = lock(&self.keyless);
-            return look(&keyless.states, keyless.newest.max(now));
+            let Keyless { states, newest } = &mut *lock(&self.keyless);
+            *newest = now.max(*newest);
+            return look(states, *newest);
         }
         with_bounded(key, |key| {
             let hash = self.hash(key);
@@ -211,7 +216,7 @@ impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
             let now = shard.newest;
             match shard.find(hash, key) {
                 Some(states) => look(states, now),
-                None => look(&shard.first_states::<R>(&self.terms), now),
+                None => look(&shard.crowd, now),
             }
         })
     }
@@ -227,6 +232,7 @@ impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
             // It keeps its place: without one it might have to go with the crowd.
             if let Some(states) = shard.find(hash, key) {
                 *states = S::fresh::<R>(&self.terms);
+                shard.search_again();
             }
         });
     }
