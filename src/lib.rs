@@ -41,6 +41,7 @@
 //! [testing](#testing),
 //! [without the macro](#without-the-macro),
 //! [who answers](#who-answers),
+//! [a fleet](#a-fleet),
 //! [memory](#memory),
 //! [all options](#all-options).
 //!
@@ -401,8 +402,48 @@
 //!
 //! An annotated function asks the limiter of its [`scope`]; where there is none the one that [`install`] made known, once
 //! per process; and where there is none either, a [`LocalLimiter`] of this process. With `store = "local"` it is always
-//! answered in this process. `on_error` says who answers when a limiter that is shared by several processes cannot. It is
-//! read and checked, and has nothing to do yet: there is no shared limiter in this version.
+//! answered in this process. `on_error` says who answers when a limiter that is shared by several processes cannot.
+//!
+//! # A fleet
+//!
+//! With the feature `redis`, one line when the program starts, and every annotated function shares its limits with all
+//! other instances, on Redis or Valkey:
+//!
+//! ```no_run
+//! # #[cfg(feature = "redis")]
+//! # async fn start() -> Result<(), Box<dyn std::error::Error>> {
+//! limiter::install(limiter::RedisLimiter::connect("redis://localhost").await?)?;
+//! # Ok(()) }
+//! ```
+//!
+//! Addresses: `redis://user:password@host:6379/0`, `rediss://host` with the feature `tls`, `unix:///path/to/socket`,
+//! `redis+sentinel://host:26379,host:26379/name`, `redis+cluster://host:6379,host:6379`.
+//!
+//! `store = "local"` beside it: a limit for each instance.
+//!
+//! ```
+//! use limiter::{Rejected, rate_limit};
+//!
+//! #[rate_limit(key = "user", qps = 3, on_error = "deny")] // three in the whole fleet
+//! async fn get_order(user: &str) -> Result<(), Rejected> {
+//!     Ok(())
+//! }
+//!
+//! #[rate_limit(key = "user", qps = 3, store = "local")] // three in each instance
+//! async fn get_price(user: &str) -> Result<(), Rejected> {
+//!     Ok(())
+//! }
+//! # #[tokio::main(flavor = "current_thread")] async fn main() {
+//! # get_order("alice").await.unwrap();
+//! # get_price("alice").await.unwrap();
+//! # }
+//! ```
+//!
+//! A decision is one script call by the server's clock. A key that is known to be over its limit is rejected without
+//! asking. When the server does not answer in time, 50 ms unless told otherwise, `on_error` does: `"local"` (the same rule,
+//! in each instance by itself), `"allow"`, or `"deny"`. [`Decision::decided_by`] says who decided. On the server,
+//! `limiter:{name:key}:strategy` is the state of a key, and lives until all its permits are back. Calls with `wait` get their turns
+//! in the order in which they reach the server.
 //!
 //! # Memory
 //!

@@ -276,6 +276,32 @@ async fn peek_takes_nothing_and_reset_gives_all_back() {
     }
 }
 
+/// Nothing is held for keys that were reset.
+#[tokio::test]
+async fn resets_of_many_keys_hold_no_memory() {
+    let server = Server::start();
+    let limiter = limiter(&server.url()).await;
+    let rule = rule(Strategy::FixedWindow, &["1/1d"]);
+    let reset = async |keys: std::ops::Range<u64>| {
+        for key in keys {
+            limiter.reset(&rule, &key).await;
+        }
+    };
+    reset(0..1_000).await;
+    let before = allocation_counter::measure(|| {});
+    assert_eq!(before.bytes_current, 0);
+    // On this thread alone: the runtime is of one thread.
+    let mut more = Box::pin(reset(1_000..3_000));
+    let mut held = 0;
+    std::future::poll_fn(|context| {
+        let mut poll = std::task::Poll::Pending;
+        held += allocation_counter::measure(|| poll = more.as_mut().poll(context)).bytes_current;
+        poll
+    })
+    .await;
+    assert!(held < 100_000, "{held} bytes stay after 2,000 resets");
+}
+
 #[tokio::test]
 async fn every_key_has_a_time_to_live() {
     let server = Server::start();

@@ -4,8 +4,12 @@
 
 pub mod clock;
 #[cfg(feature = "redis")]
+pub mod history;
+#[cfg(feature = "redis")]
 mod locate;
 pub mod model;
+#[cfg(feature = "redis")]
+pub mod proxy;
 pub mod random;
 #[cfg(feature = "redis")]
 pub mod servers;

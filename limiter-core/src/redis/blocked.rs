@@ -12,28 +12,35 @@ use hashbrown::{DefaultHashBuilder, HashMap};
 use crate::{Decision, Rule};
 
 pub(super) struct Blocked {
-    shards: Box<[Mutex<Keys>]>,
+    shards: Box<[Mutex<Shard>]>,
     hasher: DefaultHashBuilder,
 }
 
-/// What is known of a key, by its name.
-type Keys = HashMap<Box<str>, Known>;
+#[derive(Default)]
+struct Shard {
+    keys: HashMap<Box<str>, Known>,
+    /// When permits of any of these keys were last given back: answers to questions from before say nothing any more.
+    reset: Option<Instant>,
+    /// Looking for keys whose block has ended is worth it again from then on.
+    search_after: Option<Instant>,
+}
 
-#[derive(Clone, Copy)]
-enum Known {
-    /// This cost, and any higher one, is rejected under this rule until then, as this decision was.
-    Until { until: Instant, rule: u64, cost: u64, decision: Decision },
-    /// All permits were given back then: what was asked before says nothing any more.
-    Reset(Instant),
+/// This cost, and any higher one, is rejected under this rule until then, as this decision was.
+struct Known {
+    until: Instant,
+    rule: u64,
+    cost: u64,
+    decision: Decision,
 }
 
 const SHARDS: usize = 64;
 /// With these, about 100,000 keys are remembered at most; others cost a round trip.
 const MOST_PER_SHARD: usize = 1_600;
+const SEARCH_PAUSE: Duration = Duration::from_millis(100);
 
 impl Blocked {
     pub(super) fn new() -> Self {
-        let shards = (0..SHARDS).map(|_| Mutex::new(HashMap::new())).collect();
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         Self { shards, hasher: DefaultHashBuilder::default() }
     }
 
@@ -46,15 +53,13 @@ impl Blocked {
         longest_wait: Duration,
     ) -> Option<Decision> {
         let shard = self.shard(name);
-        let Known::Until { until, rule: known, cost: rejected, decision } = *shard.get(name)? else {
-            return None;
-        };
-        if cost < rejected || rule.fingerprint() != known {
+        let known = shard.keys.get(name)?;
+        if cost < known.cost || rule.fingerprint() != known.rule {
             return None;
         }
-        let left = until.checked_duration_since(Instant::now())?;
-        let passed = decision.retry_after()?.saturating_sub(left);
-        (left > longest_wait).then(|| decision.after(passed))
+        let left = known.until.checked_duration_since(Instant::now())?;
+        let passed = known.decision.retry_after()?.saturating_sub(left);
+        (left > longest_wait).then(|| known.decision.after(passed))
     }
 
     /// Remembers a rejection of a call that was asked at `asked`. The server decided no earlier, so the block ends here
@@ -62,44 +67,45 @@ impl Blocked {
     pub(super) fn remember(&self, name: &str, rule: &Rule, cost: u64, asked: Instant, decision: Decision) {
         let Some(until) = decision.retry_after().and_then(|time| asked.checked_add(time)) else { return };
         let mut shard = self.shard(name);
-        match shard.get(name) {
-            Some(Known::Reset(at)) if *at >= asked => return,
-            // What blocks more calls for longer is worth more.
-            Some(Known::Until { until: known, cost: rejected, rule: same, .. })
-                if *rejected <= cost && *known >= until && *same == rule.fingerprint() =>
-            {
-                return;
-            }
-            Some(_) => {}
-            None => make_room(&mut shard),
+        if shard.reset.is_some_and(|reset| reset >= asked) {
+            return;
         }
-        if shard.len() < MOST_PER_SHARD {
-            shard.insert(name.into(), Known::Until { until, rule: rule.fingerprint(), cost, decision });
+        let new = Known { until, rule: rule.fingerprint(), cost, decision };
+        match shard.keys.get_mut(name) {
+            // What blocks more calls for longer is worth more.
+            Some(known) if known.rule == new.rule && known.cost <= cost && known.until >= until => {}
+            Some(known) => *known = new,
+            None => {
+                if shard.has_room() {
+                    shard.keys.insert(name.into(), new);
+                }
+            }
         }
     }
 
     /// All permits of the key are given back now.
     pub(super) fn forget(&self, name: &str) {
         let mut shard = self.shard(name);
-        make_room(&mut shard);
-        shard.insert(name.into(), Known::Reset(Instant::now()));
+        shard.keys.remove(name);
+        shard.reset = Some(Instant::now());
     }
 
-    fn shard(&self, name: &str) -> MutexGuard<'_, Keys> {
+    fn shard(&self, name: &str) -> MutexGuard<'_, Shard> {
         let hash = usize::try_from(self.hasher.hash_one(name) >> 48).expect("16 bits fit");
         self.shards[hash % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How long a reset is remembered: longer than any answer can be under way.
-const RESET_KEPT: Duration = Duration::from_secs(60);
-
-fn make_room(shard: &mut Keys) {
-    if shard.len() >= MOST_PER_SHARD {
-        let now = Instant::now();
-        shard.retain(|_, known| match known {
-            Known::Until { until, .. } => *until > now,
-            Known::Reset(at) => now.duration_since(*at) < RESET_KEPT,
-        });
+impl Shard {
+    /// Whether one more key fits, after those have gone whose block has ended.
+    fn has_room(&mut self) -> bool {
+        if self.keys.len() >= MOST_PER_SHARD {
+            let now = Instant::now();
+            if self.search_after.is_none_or(|after| now >= after) {
+                self.search_after = Some(now + SEARCH_PAUSE);
+                self.keys.retain(|_, known| known.until > now);
+            }
+        }
+        self.keys.len() < MOST_PER_SHARD
     }
 }
