@@ -82,7 +82,7 @@ impl Breaker {
 
     /// A call ran out of time. Returns whether that was one too many.
     pub(super) fn too_late(&self) -> bool {
-        self.shared.late.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_LATE && self.health() == Health::Up
+        self.shared.late.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_LATE && self.health() != Health::Down
     }
 
     #[cfg(feature = "tracing")]

@@ -71,8 +71,11 @@ impl Node {
         self.inbox.send(Message::Asked(Asked { question, asking, answer })).map_err(|_| Failure::Away)?;
         match tokio::time::timeout_at(deadline, answered).await {
             Ok(answer) => {
-                self.breaker.in_time();
-                answer.unwrap_or(Err(Failure::Away))
+                let answer = answer.unwrap_or(Err(Failure::Away));
+                if !matches!(answer, Err(Failure::Away | Failure::Unknown)) {
+                    self.breaker.in_time();
+                }
+                answer
             }
             Err(_) => {
                 if self.breaker.too_late() {
@@ -100,7 +103,7 @@ struct Talk {
     sent: JoinSet<RedisResult<Vec<Value>>>,
     under_way: HashMap<task::Id, Vec<Batch>>,
     connecting: JoinSet<RedisResult<MultiplexedConnection>>,
-    /// How often in a row no connection could be made.
+    /// How many connections were tried since one brought a decision.
     attempts: u32,
 }
 
@@ -183,7 +186,6 @@ impl Talk {
 
     fn connected(&mut self, connection: MultiplexedConnection) {
         self.connection = Some(connection);
-        self.attempts = 0;
         self.breaker.set(Health::Up);
     }
 
@@ -200,9 +202,11 @@ impl Talk {
             for batch in std::mem::take(&mut self.under_way).into_values().flatten() {
                 self.finish(batch, &Err(Failure::Unknown));
             }
-            // Down already, if calls ran out of time; else the first attempt to connect may be in time for them.
+            // Down already, if calls ran out of time. Else calls wait for the first attempt to connect, which may be in
+            // time for them; but not where the last connection brought nothing either.
+            let health = if self.attempts == 0 { Health::Connecting } else { Health::Down };
             if self.breaker.health() == Health::Up {
-                self.breaker.set(Health::Connecting);
+                self.breaker.set(health);
             }
             self.connect();
         }
@@ -283,7 +287,8 @@ impl Talk {
                     continue;
                 }
                 Err(Failure::ReadOnly | Failure::Strange) => self.disconnect(),
-                _ => {}
+                Ok(_) => self.attempts = 0,
+                Err(_) => {}
             }
             self.finish(batch, &outcome);
         }
