@@ -208,7 +208,12 @@ pub(super) fn host(text: &str, default_port: u16) -> Result<Host, AddressError> 
         None => default_port,
         Some(port) => match port.parse() {
             Ok(port) if port > 0 => port,
-            _ => return Err(AddressError(format!("the address has {port:?} as a port, from 1 to 65535"))),
+            // What stands there may be a password whose host was forgotten.
+            _ => {
+                return Err(AddressError(
+                    "the address has a port that is no number from 1 to 65535".to_owned(),
+                ));
+            }
         },
     };
     Ok(Host::Tcp(host.to_owned(), port))
@@ -219,9 +224,7 @@ fn database(text: &str) -> Result<i64, AddressError> {
         "" => Ok(0),
         number => match number.parse() {
             Ok(database) if database >= 0 => Ok(database),
-            _ => Err(AddressError(format!(
-                "the address has {number:?} as a database, which is a number from 0"
-            ))),
+            _ => Err(AddressError("the address has a database that is no number from 0".to_owned())),
         },
     }
 }
@@ -285,14 +288,15 @@ mod tests {
             ("localhost:6379", "the address has no scheme"),
             ("http://h", "the address has an unknown scheme \"http\""),
             ("redis://", "the address has an empty host"),
-            ("redis://h:x", "the address has \"x\" as a port"),
-            ("redis://h:0", "the address has \"0\" as a port"),
-            ("redis://h/x", "the address has \"x\" as a database"),
-            ("redis://h/-1", "the address has \"-1\" as a database"),
+            ("redis://h:x", "the address has a port that is no number"),
+            ("redis://user:secret", "the address has a port that is no number"),
+            ("redis://h:0", "the address has a port that is no number"),
+            ("redis://h/x", "the address has a database that is no number"),
+            ("redis://h/-1", "the address has a database that is no number"),
             ("redis://a,b", "the address has several hosts"),
             ("redis://user@h", "the address has a user without a password"),
             ("redis://:%zz@h", "the password of the address is not well encoded"),
-            ("redis://:secret@h:x", "the address has \"x\" as a port"),
+            ("redis://:secret@h:x", "the address has a port that is no number"),
             ("redis+sentinel://h", "the address of sentinels has no name of a primary"),
             ("redis+cluster://h/1", "the address of a cluster has a database"),
             ("redis://h?x=1", "the address has options behind a `?`"),

@@ -1,7 +1,7 @@
 //! Keys that are known to be over their limit, which need no round trip until that ends.
 //!
 //! Sound, because the server's answer is exact and nothing but time gives permits back: who asked for `cost` permits and
-//! was told to come back at `until`, gets neither `cost` nor more before.
+//! was told to come back at `until`, does not get them before.
 
 use std::hash::BuildHasher as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,7 @@ struct Shard {
     search_after: Option<Instant>,
 }
 
-/// This cost, and any higher one, is rejected under this rule until then, as this decision was.
+/// This cost is rejected under this rule until then, as this decision was. Higher ones are too, but for longer.
 struct Known {
     until: Instant,
     rule: u64,
@@ -54,7 +54,7 @@ impl Blocked {
     ) -> Option<Decision> {
         let shard = self.shard(name);
         let known = shard.keys.get(name)?;
-        if cost < known.cost || rule.fingerprint() != known.rule {
+        if cost != known.cost || rule.fingerprint() != known.rule {
             return None;
         }
         let left = known.until.checked_duration_since(Instant::now())?;
@@ -72,8 +72,8 @@ impl Blocked {
         }
         let new = Known { until, rule: rule.fingerprint(), cost, decision };
         match shard.keys.get_mut(name) {
-            // What blocks more calls for longer is worth more.
-            Some(known) if known.rule == new.rule && known.cost <= cost && known.until >= until => {}
+            // A call of lower cost is the more likely to come again; of the same cost, the newest knows best.
+            Some(known) if known.rule == new.rule && known.cost < cost && known.until > Instant::now() => {}
             Some(known) => *known = new,
             None => {
                 if shard.has_room() {

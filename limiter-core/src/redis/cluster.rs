@@ -84,7 +84,7 @@ impl Cluster {
         let mut last_error = RedisError::from((ErrorKind::ClusterConnectionNotFound, "no server to ask"));
         for host in known.iter().chain(&self.seeds) {
             let read = async {
-                let mut connection = self.at(host).connect().await?;
+                let mut connection = self.resolver.open(&self.resolver.login.client(host)?).await?;
                 read_ranges(&mut connection, host).await
             };
             match read.await {

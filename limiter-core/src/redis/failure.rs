@@ -25,23 +25,29 @@ pub(super) enum Failure {
     ReadOnly,
     /// The server cannot answer just now: it did not run.
     NotNow,
-    /// The server will not do it.
-    Refused,
+    /// The server will not do it, and says why.
+    Refused(
+        #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "there is nobody to tell"))] String,
+    ),
 }
 
 impl Failure {
     /// The answer to one command.
-    pub(super) fn of_answer(error: &ServerError) -> Self {
+    pub(super) fn of_answer(error: &ServerError, asked: Option<&Host>) -> Self {
         let redirect = || {
             let place = error.details()?.split_ascii_whitespace().nth(1)?;
             // An IPv6 address stands there without brackets.
             let (host, port) = place.rsplit_once(':')?;
-            address::host(&format!("[{host}]:{port}"), 0).ok()
+            match (host, asked) {
+                // A server that does not know its own name is where it was asked.
+                ("" | "?", Some(Host::Tcp(asked, _))) => Some(Host::Tcp(asked.clone(), port.parse().ok()?)),
+                _ => address::host(&format!("[{host}]:{port}"), 0).ok(),
+            }
         };
         match error.kind() {
             Some(ServerErrorKind::NoScript) => Self::NoScript,
-            Some(ServerErrorKind::Moved) => redirect().map_or(Self::Strange, Self::Moved),
-            Some(ServerErrorKind::Ask) => redirect().map_or(Self::Strange, Self::Ask),
+            Some(ServerErrorKind::Moved) => redirect().map_or(Self::NotNow, Self::Moved),
+            Some(ServerErrorKind::Ask) => redirect().map_or(Self::NotNow, Self::Ask),
             Some(ServerErrorKind::ReadOnly) => Self::ReadOnly,
             Some(
                 ServerErrorKind::BusyLoading
@@ -50,7 +56,18 @@ impl Failure {
                 | ServerErrorKind::MasterDown,
             ) => Self::NotNow,
             _ if error.code() == "BUSY" => Self::NotNow,
-            _ => Self::Refused,
+            _ => Self::Refused(error.code().to_owned()),
+        }
+    }
+}
+
+#[cfg(feature = "tracing")]
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(code) => write!(f, "the server refuses it: {code}"),
+            Self::Strange => f.write_str("the server's answer makes no sense"),
+            _ => f.write_str("the server does not answer"),
         }
     }
 }

@@ -135,6 +135,7 @@ async fn ask_cluster(
                 asking = true;
             }
             Err(Failure::NotNow) => {
+                cluster.refresh_soon();
                 moment(deadline).await?;
                 node = cluster.node(slot).unwrap_or(node);
             }

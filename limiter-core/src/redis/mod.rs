@@ -164,7 +164,10 @@ impl Limiter for RedisLimiter {
                     shared.blocked.remember(&question.name, &question.rule.rule, cost, asked, decision);
                     decision
                 }
-                Err(_) => shared.policy(on_error, &question.rule.own_part, &key, cost, longest_wait),
+                Err(failure) => {
+                    question.rule.report(&failure);
+                    shared.policy(on_error, &question.rule.own_part, &key, cost, longest_wait)
+                }
             }
         })
     }
@@ -184,6 +187,8 @@ impl Limiter for RedisLimiter {
         let question = self.question(rule, key, What::Forget);
         let (shared, key) = (Arc::clone(&self.shared), key.clone());
         Answer::later(async move {
+            // Before and after: whoever asks meanwhile may hear of the time before.
+            shared.blocked.forget(&question.name);
             shared.local.forget_sync(&question.rule.own_part, &key);
             // What does not reach the server within its time is not tried again: the permits come back by themselves.
             let _ = shared.ask(question.clone()).await;
@@ -225,7 +230,7 @@ impl RedisLimiterBuilder {
 
     /// How long a call may take before its `on_error` answers.
     pub fn timeout(self, timeout: Duration) -> Self {
-        Self { timeout, ..self }
+        Self { timeout: timeout.min(LONGEST_TIMEOUT), ..self }
     }
 
     /// Who answers functions that say `store = "local"`, and calls that the server does not answer.
@@ -285,6 +290,9 @@ impl RedisLimiterBuilder {
         RedisLimiter { shared: Arc::new(shared) }
     }
 }
+
+/// No call waits longer for a server, and sums of times do not overflow.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// It shows no address: that may hold a password.
 impl fmt::Debug for RedisLimiterBuilder {

@@ -96,6 +96,10 @@ impl<'a> Bytes<'a> {
             b'-' => write!(name, "?"),
             b's' => {
                 let length = self.length();
+                if length == 0 {
+                    // A sign that no text shows, so that a list of one empty text is not an empty list.
+                    name.push('"');
+                }
                 write_text(name, self.take(length));
                 Ok(())
             }
@@ -173,6 +177,9 @@ mod tests {
             }
         };
         see("()", of(&()));
+        see("\"\"", of(""));
+        see("[]", of(&Vec::<String>::new()));
+        see("[\"\"]", of(&vec![String::new()]));
         see("1", of(&1));
         see("\"1\"", of("1"));
         see("\"#1\"", of("#1"));

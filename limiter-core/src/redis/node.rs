@@ -71,7 +71,7 @@ impl Node {
         self.inbox.send(Message::Asked(Asked { question, asking, answer })).map_err(|_| Failure::Away)?;
         match tokio::time::timeout_at(deadline, answered).await {
             Ok(answer) => {
-                let answer = answer.unwrap_or(Err(Failure::Away));
+                let answer = answer.unwrap_or(Err(Failure::Unknown));
                 if !matches!(answer, Err(Failure::Away | Failure::Unknown)) {
                     self.breaker.in_time();
                 }
@@ -114,8 +114,9 @@ struct Queue {
     busy: bool,
 }
 
-/// Questions for one key that go in one script call. There is always one.
+/// Questions for one key that go in one script call. There is always one when it is sent.
 struct Batch {
+    name: Arc<str>,
     asked: Vec<Asked>,
     with_source: bool,
 }
@@ -154,7 +155,11 @@ impl Talk {
                     for message in arrived.drain(..) {
                         match message {
                             Message::Asked(asked) => self.accept(asked),
-                            Message::Late => self.disconnect(),
+                            Message::Late => {
+                                // Others of the fleet were late at the same moment: do not all come back at once.
+                                self.attempts = self.attempts.max(1);
+                                self.disconnect();
+                            }
                         }
                     }
                 }
@@ -234,12 +239,19 @@ impl Talk {
                 None => _ = self.keys.remove(&name),
             }
         }
-        let Some(connection) = &self.connection else {
+        let Some(connection) = self.connection.clone() else {
             for batch in std::mem::take(&mut self.batches) {
                 self.finish(batch, &Err(Failure::Away));
             }
             return;
         };
+        // A script that was not there may have waited for a connection, and its askers may have gone since.
+        for batch in &mut self.batches {
+            batch.asked.retain(|asked| !asked.answer.is_closed());
+        }
+        for batch in self.batches.extract_if(.., |batch| batch.asked.is_empty()).collect::<Vec<_>>() {
+            self.finish(batch, &Err(Failure::Unknown));
+        }
         while !self.batches.is_empty() {
             let rest = self.batches.split_off(self.batches.len().min(MOST_IN_A_PIPELINE));
             let batches = std::mem::replace(&mut self.batches, rest);
@@ -269,13 +281,14 @@ impl Talk {
             }
             return;
         };
+        let asked_host = self.resolver.host();
         let mut replies = replies.into_iter();
         for mut batch in batches {
             if batch.asked[0].asking {
                 replies.next();
             }
             let outcome = match replies.next() {
-                Some(Value::ServerError(error)) => Err(Failure::of_answer(&error)),
+                Some(Value::ServerError(error)) => Err(Failure::of_answer(&error, asked_host.as_ref())),
                 Some(reply) => batch.decisions(reply),
                 None => Err(Failure::Strange),
             };
@@ -296,7 +309,7 @@ impl Talk {
 
     /// Answers the questions of a batch; those for the same key that came meanwhile are next.
     fn finish(&mut self, batch: Batch, outcome: &Result<Vec<Decision>, Failure>) {
-        let name = Arc::clone(&batch.asked[0].question.name);
+        let name = batch.name;
         for (i, asked) in batch.asked.into_iter().enumerate() {
             let answer = match outcome {
                 Ok(decisions) => Ok(decisions[i]),
@@ -330,7 +343,8 @@ impl Queue {
                 self.waiting.iter().take(MOST_IN_A_SCRIPT).take_while(|asked| alike(asked)).count()
             }
         };
-        Some(Batch { asked: self.waiting.drain(..count).collect(), with_source: false })
+        let name = Arc::clone(&first.question.name);
+        Some(Batch { name, asked: self.waiting.drain(..count).collect(), with_source: false })
     }
 }
 

@@ -20,6 +20,9 @@ pub(super) struct Prepared {
     /// The terms of each quota, as arguments of the script.
     terms: Vec<u64>,
     quotas: usize,
+    /// The second, counted from the start of the program, in which a refusal was last reported.
+    #[cfg(feature = "tracing")]
+    reported: std::sync::atomic::AtomicU64,
 }
 
 /// One call, for one key.
@@ -62,9 +65,31 @@ impl Prepared {
             script: Script::new(&source),
             source,
             quotas: terms.len(),
+            #[cfg(feature = "tracing")]
+            reported: std::sync::atomic::AtomicU64::new(0),
             terms: lua::arguments(&terms, []).collect(),
         }
     }
+}
+
+impl Prepared {
+    /// Tells those who run the service what the server has against this rule, once in a second. A server that is away
+    /// is its breaker's to tell.
+    #[cfg(feature = "tracing")]
+    pub(super) fn report(&self, failure: &Failure) {
+        static START: once_cell::sync::Lazy<std::time::Instant> =
+            once_cell::sync::Lazy::new(std::time::Instant::now);
+        let second = START.elapsed().as_secs() + 1;
+        if matches!(failure, Failure::Refused(_) | Failure::Strange)
+            && self.reported.swap(second, std::sync::atomic::Ordering::Relaxed) != second
+        {
+            tracing::warn!(rule = self.rule.name(), %failure, "calls of this limit go by their on_error");
+        }
+    }
+
+    #[cfg(not(feature = "tracing"))]
+    #[expect(clippy::unused_self, reason = "there is nobody to tell")]
+    pub(super) fn report(&self, _: &Failure) {}
 }
 
 /// Calls for one key that go together in one script. There is always one.

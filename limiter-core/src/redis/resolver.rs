@@ -77,7 +77,7 @@ impl Resolver {
         // A server that is too slow to answer a call is not back yet.
         let probe = cmd("PING");
         match tokio::time::timeout(self.timeout, connection.send_packed_command(&probe)).await {
-            Ok(answer) => answer.map(|_| connection),
+            Ok(answer) => answer.and_then(Value::extract_error).map(|_| connection),
             Err(_) => Err((ErrorKind::Io, "the server is too slow").into()),
         }
     }
@@ -87,17 +87,26 @@ impl Resolver {
         let Target::Sentinel { sentinels, primary } = &self.target else {
             return std::future::pending().await;
         };
-        loop {
+        for sentinel in sentinels.iter().cycle() {
             tokio::time::sleep(WATCH_PAUSE).await;
-            let Ok(named) = self.primary(sentinels, primary).await else { continue };
-            let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-            if current.as_ref().is_some_and(|current| *current != named) {
-                return;
+            // One connection for as long as this sentinel answers, then the next one.
+            let Ok(client) = self.login.sentinel_client(sentinel) else { continue };
+            let Ok(mut connection) = self.open(&client).await else { continue };
+            while let Ok(Some(named)) = ask_sentinel(&mut connection, primary).await {
+                if self.host().is_some_and(|current| current != named) {
+                    return;
+                }
+                tokio::time::sleep(WATCH_PAUSE).await;
             }
         }
     }
 
-    async fn open(&self, client: &Client) -> RedisResult<MultiplexedConnection> {
+    /// Where the last connection goes.
+    pub(super) fn host(&self) -> Option<Host> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) async fn open(&self, client: &Client) -> RedisResult<MultiplexedConnection> {
         #[cfg(feature = "tls")]
         if let redis::ConnectionAddr::TcpTls { .. } = client.get_connection_info().addr() {
             choose_cryptography();
@@ -127,8 +136,12 @@ impl Resolver {
     async fn primary(&self, sentinels: &[Host], primary: &str) -> RedisResult<Host> {
         let mut last_error = RedisError::from((ErrorKind::EmptySentinelList, "there is no sentinel to ask"));
         for sentinel in sentinels {
-            match self.ask_sentinel(sentinel, primary).await {
-                Ok(Some((host, port))) => return Ok(Host::Tcp(host, port)),
+            let answer = async {
+                let mut connection = self.open(&self.login.sentinel_client(sentinel)?).await?;
+                ask_sentinel(&mut connection, primary).await
+            };
+            match answer.await {
+                Ok(Some(host)) => return Ok(host),
                 Ok(None) => {
                     let what = "no sentinel knows a primary of this name";
                     last_error = (ErrorKind::MasterNameNotFoundBySentinel, what).into();
@@ -138,11 +151,12 @@ impl Resolver {
         }
         Err(last_error)
     }
+}
 
-    async fn ask_sentinel(&self, sentinel: &Host, primary: &str) -> RedisResult<Option<(String, u16)>> {
-        let mut connection = self.open(&self.login.sentinel_client(sentinel)?).await?;
-        cmd("SENTINEL").arg("get-master-addr-by-name").arg(primary).query_async(&mut connection).await
-    }
+async fn ask_sentinel(connection: &mut MultiplexedConnection, primary: &str) -> RedisResult<Option<Host>> {
+    let answer: Option<(String, u16)> =
+        cmd("SENTINEL").arg("get-master-addr-by-name").arg(primary).query_async(connection).await?;
+    Ok(answer.map(|(host, port)| Host::Tcp(host, port)))
 }
 
 /// The client crate asks rustls for the cryptography of the process, and rustls panics where several were built in and

@@ -85,11 +85,16 @@ local function stand()
   return fewest, longest
 end
 
+-- What was found for one call holds for the next as long as nothing is taken: a crowd that is rejected costs one look.
+local turn, last_word, remaining, reset_after, known_cost
 -- With room for the one call that is most often alone.
 local reply, filled, taken = { now, 0, 0, 0, 0, 0 }, 1, false
 for argument = 4 * quotas + 1, arguments, 2 do
   local cost, longest_wait = argv[argument] + 0, argv[argument + 1] + 0
-  local turn, last_word = latest(cost)
+  if cost ~= known_cost then
+    turn, last_word = latest(cost)
+    known_cost = cost
+  end
   local verdict, time
   if not turn then
     verdict, time = 2, 0
@@ -101,10 +106,10 @@ for argument = 4 * quotas + 1, arguments, 2 do
       for i = 1, quotas do
         take(states[i], terms[i], turn, cost)
       end
-      taken = true
+      taken, known_cost, remaining = true, nil, nil
     end
   end
-  local remaining, reset_after = stand()
+  if not remaining then remaining, reset_after = stand() end
   reply[filled + 1] = verdict
   reply[filled + 2] = time
   reply[filled + 3] = last_word - 1

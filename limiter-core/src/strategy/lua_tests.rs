@@ -274,6 +274,18 @@ fn sliding_log_counts_without_end() {
     assert_promise(Strategy::SlidingLog, script.terms[0], &admitted);
 }
 
+/// A key at which everybody always waits keeps the entries that count, and no others.
+#[test]
+fn sliding_log_removes_old_entries_also_where_all_wait() {
+    let server = Server::start();
+    let mut script = server.script(&rule_of(Strategy::SlidingLog, &["10/100ms"]), "waiting");
+    for i in 0..400 {
+        script.ask(TODAY + i * 10_000, &[(1, 300_000), (1, 300_000)]);
+    }
+    let size: u64 = ::redis::cmd("ZCARD").arg(&script.keys[0]).query(&mut script.connection).unwrap();
+    assert!(size <= 10 * 5, "{size} entries for 10 permits in a window and three windows of waiting");
+}
+
 /// Many entries whose permits come back at once are removed in small batches, and do not count meanwhile.
 #[test]
 fn sliding_log_removes_old_entries_little_by_little() {
@@ -292,8 +304,8 @@ fn sliding_log_removes_old_entries_little_by_little() {
         if i == 0 {
             assert_eq!(
                 size(&mut script),
-                901,
-                "100 of the 351 whose permits are back are gone, and one came"
+                900,
+                "101 of the 351 whose permits are back are gone, and one came"
             );
         }
     }

@@ -8,7 +8,7 @@
 -- Entries that no longer count may stay: what is needed is found by totals, whatever lies before. With every write some
 -- of them are removed, more than one write adds.
 
--- How many entries a script removes at the most.
+-- How many more entries than it adds a script removes at the most.
 local PRUNED = 100
 -- The largest total, up to which all are exact.
 local MOST = 2 ^ 53 - 1
@@ -27,7 +27,7 @@ local function entry(found, second)
 end
 
 local function load(key)
-  local log = { key = key, seen = 0, last = 0, count = 0, total = 0 }
+  local log = { key = key, seen = 0, last = 0, count = 0, total = 0, added = 0 }
   local last, count, total, member, seen = entry(redis.call('ZRANGE', key, '-1', '-1', 'WITHSCORES'))
   if last then log.last, log.count, log.total, log.written, log.seen = last, count, total, member, seen end
   return log
@@ -51,7 +51,7 @@ end
 local function save(key, log, life)
   flush(log)
   if log.returned and log.returned > 0 then
-    redis.call('ZREMRANGEBYRANK', key, '0', math.min(log.returned, PRUNED) - 1)
+    redis.call('ZREMRANGEBYRANK', key, '0', math.min(log.returned, PRUNED + log.added) - 1)
   end
   redis.call('PEXPIRE', key, life)
 end
@@ -131,13 +131,15 @@ local function earliest(log, terms, now, cost)
 end
 
 local function take(log, terms, at, cost)
+  -- Also where everybody waits, what is back goes with this write.
+  before_now(log, terms, log.seen)
   -- Totals start anew before they get inexact, at the price of permits that come back up to a window late.
   if log.total + cost > MOST then collapse(log, terms, at, log.last) end
   if log.total > 0 and at == log.last then
     log.count = log.count + cost
   else
     flush(log)
-    log.last, log.count, log.written = at, cost, nil
+    log.last, log.count, log.written, log.added = at, cost, nil, log.added + 1
   end
   log.total, log.changed = log.total + cost, true
 end
