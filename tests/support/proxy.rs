@@ -134,7 +134,7 @@ impl Proxy {
         self.shared.state().tasks.iter().filter(|task| !task.is_finished()).count()
     }
 
-    /// How many `EVALSHA` and `EVAL` were passed on to the server so far.
+    /// How many decisions, each an `EVALSHA` or `EVAL`, were passed on to the server so far.
     pub fn scripts(&self) -> u64 {
         self.shared.state().scripts
     }
@@ -239,13 +239,13 @@ async fn pass_replies(number: u64, server: &TcpStream, client: &TcpStream, asked
         }
     }
     if shared.is_half_open(number) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
 /// Adds what has come. False at the end.
 async fn read(from: &TcpStream, buffer: &mut Vec<u8>) -> bool {
-    let mut bytes = [0; 16 << 10];
+    let mut bytes = [0; 4 << 10];
     loop {
         if from.readable().await.is_err() {
             return false;
@@ -290,8 +290,20 @@ fn length(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// The name of a command stands in its third line: `*3`, `$7`, `EVALSHA`.
+/// Whether a command is a decision: `EVALSHA` or `EVAL`, with keys. A script without keys is a probe.
 fn is_script(command: &[u8]) -> bool {
-    let name = command.split(|byte| *byte == b'\n').nth(2).unwrap_or_default().trim_ascii_end();
-    name.eq_ignore_ascii_case(b"EVALSHA") || name.eq_ignore_ascii_case(b"EVAL")
+    let name = argument(command, 0).to_ascii_uppercase();
+    (name == b"EVALSHA" || name == b"EVAL") && argument(command, 2) != b"0"
+}
+
+/// `*3 $7 EVALSHA $2 ab $1 2`: the first argument is what stands behind `$7`.
+fn argument(command: &[u8], index: usize) -> &[u8] {
+    let after_line =
+        |bytes: &[u8]| bytes.windows(2).position(|end| end == b"\r\n").map_or(bytes.len(), |end| end + 2);
+    let mut rest = &command[after_line(command)..];
+    for _ in 0..index {
+        rest = &rest[length(rest).unwrap_or(rest.len())..];
+    }
+    let argument = &rest[..length(rest).unwrap_or(0)];
+    argument[after_line(argument)..].trim_ascii_end()
 }

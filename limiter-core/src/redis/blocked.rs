@@ -25,8 +25,10 @@ struct Shard {
     search_after: Option<Instant>,
 }
 
-/// This cost is rejected under this rule until then, as this decision was. Higher ones are too, but for longer.
+/// This cost was rejected under this rule. Higher ones are too, but for longer.
 struct Known {
+    asked: Instant,
+    /// The server is asked again from then on.
     until: Instant,
     rule: u64,
     cost: u64,
@@ -36,6 +38,8 @@ struct Known {
 const SHARDS: usize = 64;
 /// With these, about 100,000 keys are remembered at most; others cost a round trip.
 const MOST_PER_SHARD: usize = 1_600;
+/// After so long the server is asked again all the same: others may have given permits back, or the key may be gone.
+const LONGEST_BLOCK: Duration = Duration::from_secs(10);
 const SEARCH_PAUSE: Duration = Duration::from_millis(100);
 
 impl Blocked {
@@ -57,20 +61,24 @@ impl Blocked {
         if cost != known.cost || rule.fingerprint() != known.rule {
             return None;
         }
-        let left = known.until.checked_duration_since(Instant::now())?;
-        let passed = known.decision.retry_after()?.saturating_sub(left);
-        (left > longest_wait).then(|| known.decision.after(passed))
+        let now = Instant::now();
+        if now >= known.until {
+            return None;
+        }
+        let rejection = known.decision.after(now.duration_since(known.asked));
+        (rejection.retry_after()? > longest_wait).then_some(rejection)
     }
 
     /// Remembers a rejection of a call that was asked at `asked`. The server decided no earlier, so the block ends here
     /// no later than there.
     pub(super) fn remember(&self, name: &str, rule: &Rule, cost: u64, asked: Instant, decision: Decision) {
-        let Some(until) = decision.retry_after().and_then(|time| asked.checked_add(time)) else { return };
+        let Some(retry_after) = decision.retry_after() else { return };
+        let until = asked + retry_after.min(LONGEST_BLOCK);
         let mut shard = self.shard(name);
         if shard.reset.is_some_and(|reset| reset >= asked) {
             return;
         }
-        let new = Known { until, rule: rule.fingerprint(), cost, decision };
+        let new = Known { asked, until, rule: rule.fingerprint(), cost, decision };
         match shard.keys.get_mut(name) {
             // A call of lower cost is the more likely to come again; of the same cost, the newest knows best.
             Some(known) if known.rule == new.rule && known.cost < cost && known.until > Instant::now() => {}

@@ -23,6 +23,8 @@ pub(super) enum Failure {
     Ask(Host),
     /// A replica was asked to write: it did not run.
     ReadOnly,
+    /// The keys of the slot are on two servers, as they move: it did not run. Others of this server are well.
+    TryAgain,
     /// The server cannot answer just now: it did not run.
     NotNow,
     /// The server will not do it, and says why.
@@ -49,11 +51,9 @@ impl Failure {
             Some(ServerErrorKind::Moved) => redirect().map_or(Self::NotNow, Self::Moved),
             Some(ServerErrorKind::Ask) => redirect().map_or(Self::NotNow, Self::Ask),
             Some(ServerErrorKind::ReadOnly) => Self::ReadOnly,
+            Some(ServerErrorKind::TryAgain) => Self::TryAgain,
             Some(
-                ServerErrorKind::BusyLoading
-                | ServerErrorKind::TryAgain
-                | ServerErrorKind::ClusterDown
-                | ServerErrorKind::MasterDown,
+                ServerErrorKind::BusyLoading | ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown,
             ) => Self::NotNow,
             _ if error.code() == "BUSY" => Self::NotNow,
             _ => Self::Refused(error.code().to_owned()),

@@ -107,7 +107,10 @@ async fn ask_one(node: &Node, question: Question, deadline: Instant) -> Result<D
             Err(Failure::Away) if finding_primary => {}
             answer => return answer,
         }
-        moment(deadline).await?;
+        if !moment(deadline).await {
+            node.ran_out_of_time();
+            return Err(Failure::Away);
+        }
     }
 }
 
@@ -134,9 +137,14 @@ async fn ask_cluster(
                 node = cluster.node_at(&host);
                 asking = true;
             }
-            Err(Failure::NotNow) => {
+            Err(failure @ (Failure::NotNow | Failure::TryAgain)) => {
                 cluster.refresh_soon();
-                moment(deadline).await?;
+                if !moment(deadline).await {
+                    if let Failure::NotNow = failure {
+                        node.ran_out_of_time();
+                    }
+                    return Err(failure);
+                }
                 node = cluster.node(slot).unwrap_or(node);
             }
             Err(failure @ (Failure::Away | Failure::ReadOnly | Failure::Unknown)) => {
@@ -148,14 +156,13 @@ async fn ask_cluster(
     }
 }
 
-/// Waits a moment before a server is asked again, as long as there is time.
-async fn moment(deadline: Instant) -> Result<(), Failure> {
+/// Waits a moment before a server is asked again. Says whether there is time for that.
+async fn moment(deadline: Instant) -> bool {
     let until = Instant::now() + MOMENT;
-    if until >= deadline {
-        return Err(Failure::Away);
+    if until < deadline {
+        tokio::time::sleep_until(until).await;
     }
-    tokio::time::sleep_until(until).await;
-    Ok(())
+    until < deadline
 }
 
 fn target(kind: Kind) -> Target {

@@ -64,7 +64,9 @@ impl Breaker {
     pub(super) fn set(&self, health: Health) {
         let before = self.shared.health.swap(health as u8, Ordering::AcqRel);
         if health == Health::Up {
-            self.shared.late.store(0, Ordering::Relaxed);
+            // One that was down has to show that it answers calls, and not only probes.
+            let late = if before == Health::Down as u8 { MOST_LATE - 1 } else { 0 };
+            self.shared.late.store(late, Ordering::Relaxed);
         }
         // A connection that broke and is made anew at once is nothing to speak of.
         if before != health as u8 && (health == Health::Down || before == Health::Down as u8) {

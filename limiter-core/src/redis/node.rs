@@ -9,6 +9,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisResult, Value};
@@ -45,6 +46,8 @@ struct Asked {
 
 /// Script calls in one pipeline: enough to save work, few enough that the first does not wait for the last.
 const MOST_IN_A_PIPELINE: usize = 64;
+/// How often a connection that nobody uses is tried.
+const HEARTBEAT: Duration = Duration::from_secs(1);
 /// Questions in one script call, so that no other key waits long for it.
 const MOST_IN_A_SCRIPT: usize = 1024;
 
@@ -72,18 +75,29 @@ impl Node {
         match tokio::time::timeout_at(deadline, answered).await {
             Ok(answer) => {
                 let answer = answer.unwrap_or(Err(Failure::Unknown));
-                if !matches!(answer, Err(Failure::Away | Failure::Unknown)) {
+                let unanswered = matches!(
+                    answer,
+                    Err(Failure::Away | Failure::Unknown | Failure::NotNow | Failure::ReadOnly)
+                );
+                if !unanswered {
                     self.breaker.in_time();
                 }
                 answer
             }
             Err(_) => {
-                if self.breaker.too_late() {
-                    self.breaker.set(Health::Down);
-                    let _ = self.inbox.send(Message::Late);
-                }
+                self.ran_out_of_time();
                 Err(Failure::Unknown)
             }
+        }
+    }
+}
+
+impl Node {
+    /// A call got no answer in its time.
+    pub(super) fn ran_out_of_time(&self) {
+        if self.breaker.too_late() {
+            self.breaker.set(Health::Down);
+            let _ = self.inbox.send(Message::Late);
         }
     }
 }
@@ -144,6 +158,8 @@ impl Talk {
 
     async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Message>) {
         let mut arrived = Vec::new();
+        let mut heartbeat = tokio::time::interval(HEARTBEAT);
+        heartbeat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let resolver = Arc::clone(&self.resolver);
         let mut switched = pin!(resolver.switched());
         loop {
@@ -173,6 +189,7 @@ impl Talk {
                         self.receive(batches, replies);
                     }
                 }
+                _ = heartbeat.tick() => self.beat(),
                 () = &mut switched => {
                     self.disconnect();
                     switched.set(resolver.switched());
@@ -186,6 +203,18 @@ impl Talk {
                 },
             }
             self.send();
+        }
+    }
+
+    /// Finds out whether a connection that nobody uses still holds, so that the next call need not.
+    fn beat(&mut self) {
+        if let (Some(connection), true) = (&self.connection, self.under_way.is_empty()) {
+            let mut connection = connection.clone();
+            let sent = self.sent.spawn(async move {
+                let mut pipeline = Pipeline::new();
+                connection.send_packed_commands(pipeline.cmd("PING"), 0, 1).await
+            });
+            self.under_way.insert(sent.id(), Vec::new());
         }
     }
 
