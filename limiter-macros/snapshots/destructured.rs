@@ -69,5 +69,5 @@ pub async fn get_order(&self, __limiter_argument0: Path<u64>, p: Person) -> Stri
     let __limiter_whole = __limiter_argument0;
     let Path(mut id) = __limiter_whole;
     let mut p = p;
-    todo!()
+    p.name
 }

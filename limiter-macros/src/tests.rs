@@ -38,7 +38,7 @@ fn a_destructured_parameter() {
             decision = d
         ),
         &quote! {
-            pub async fn get_order(&self, Path(mut id): Path<u64>, mut p: Person) -> String { todo!() }
+            pub async fn get_order(&self, Path(mut id): Path<u64>, mut p: Person) -> String { p.name }
         },
         include_str!("../snapshots/destructured.rs"),
     );
