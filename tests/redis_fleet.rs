@@ -17,7 +17,7 @@ use limiter::{DecidedBy, Limiter, Quota, RedisLimiter, Rule, Strategy};
 use support::servers::Server;
 
 /// So long that only a test that hangs meets it: what is tested here is not how fast this machine is.
-const PATIENT: Duration = Duration::from_secs(30);
+const PATIENT: Duration = Duration::from_secs(60);
 /// In each process.
 const CALLERS: usize = 64;
 const CALLS_OF_EACH: usize = 8;

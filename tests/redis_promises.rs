@@ -20,7 +20,7 @@ async fn decides_as_its_model(strategy: Strategy) {
     let server = Server::start();
     let clock = Arc::new(AtomicU64::new(TODAY));
     let limiter = RedisLimiter::builder(&server.url())
-        .timeout(Duration::from_secs(10))
+        .timeout(Duration::from_secs(60))
         .clock({
             let clock = Arc::clone(&clock);
             move || clock.load(Ordering::SeqCst)

@@ -20,7 +20,7 @@ pub use server::Server;
 pub use wire::{Monitor, Value, Wire};
 
 /// Far more than any server takes, so that only a hang meets it, also on a machine with much else to do.
-const DEADLINE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Asks again until the answer is `Ok`. Past the deadline it panics with `what` was awaited, and why it is not so yet.
 pub fn eventually<T>(what: &str, mut probe: impl FnMut() -> Result<T, String>) -> T {
