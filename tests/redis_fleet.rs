@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use allocation_counter::measure;
 use limiter::{DecidedBy, Limiter, Quota, RedisLimiter, Rule, Strategy};
-use support::servers::Server;
+use support::servers::{Server, WrongClock};
 
 /// So long that only a test that hangs meets it: what is tested here is not how fast this machine is.
 const PATIENT: Duration = Duration::from_secs(60);
@@ -49,14 +49,16 @@ fn wrong_clocks_of_clients_change_nothing() {
     const WINDOW: Duration = Duration::from_secs(3600);
 
     let server = Server::start();
-    let library = support::faketime_library();
-    // The clock that is wrong in a fleet is the one that shows the date. The monotonic one only measures how long
-    // something takes, and means nothing to anybody else.
-    let wrong = |by| {
-        let preload = ("LD_PRELOAD", library.to_str().unwrap());
-        Worker::start(&server.url(), &[preload, ("FAKETIME", by), ("FAKETIME_DONT_FAKE_MONOTONIC", "1")])
-    };
-    let mut workers = [wrong("+1h"), wrong("-1h"), Worker::start(&server.url(), &[])];
+    let clocks = [3600, -3600].map(|seconds| {
+        let clock = WrongClock::new();
+        clock.set(seconds);
+        clock
+    });
+    let [fast, slow] = clocks.each_ref().map(|clock| {
+        let environment = clock.environment();
+        Worker::start(&server.url(), &environment.each_ref().map(|(name, value)| (*name, value.as_str())))
+    });
+    let mut workers = [fast, slow, Worker::start(&server.url(), &[])];
     let errors = workers.each_mut().map(|worker| {
         let shown = worker.ask("clock").parse::<i64>().unwrap();
         shown - i64::try_from(unix_seconds()).unwrap()

@@ -26,26 +26,6 @@ pub(crate) fn openssl() -> Result<PathBuf, String> {
     })
 }
 
-/// The library that, preloaded, shows a program another time: `LIMITER_FAKETIME`, else where packages put it.
-pub(crate) fn faketime_library() -> Result<PathBuf, String> {
-    if let Some(chosen) = env::var_os("LIMITER_FAKETIME").map(PathBuf::from) {
-        return existing(&chosen).ok_or_else(|| {
-            format!("LIMITER_FAKETIME names \"{}\", and there is no such file", chosen.display())
-        });
-    }
-    // Debian keeps libraries in a folder for each architecture: /usr/lib/x86_64-linux-gnu.
-    let architectures =
-        Path::new("/usr/lib").read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
-    let others = ["/usr/lib", "/usr/lib64", "/usr/local/lib", "/opt/homebrew/lib"].map(PathBuf::from);
-    architectures
-        .chain(others)
-        .flat_map(|folder| {
-            ["libfaketime.so.1", "libfaketime.1.dylib"].map(|name| folder.join("faketime").join(name))
-        })
-        .find_map(|library| existing(&library))
-        .ok_or_else(|| "there is no libfaketime, and LIMITER_FAKETIME names no libfaketime.so.1".to_owned())
-}
-
 fn on_path(program: &Path) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?).find_map(|folder| existing(&folder.join(program)))
 }

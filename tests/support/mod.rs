@@ -15,19 +15,13 @@ pub mod random;
 pub mod servers;
 pub mod trace;
 
-/// The library to name in `LD_PRELOAD` of a process whose clock is to be wrong, by `FAKETIME=+1h`.
-#[cfg(feature = "redis")]
-pub fn faketime_library() -> std::path::PathBuf {
-    needed(locate::faketime_library())
-}
-
 /// Where something stands that a test cannot do without.
 #[cfg(feature = "redis")]
 fn needed(found: Result<std::path::PathBuf, String>) -> std::path::PathBuf {
     found.unwrap_or_else(|missing| {
         panic!(
             "{missing}\n`cargo xtask test` installs what the tests need; by hand, on Debian and Ubuntu: \
-             `apt-get install redis-server libfaketime openssl`"
+             `apt-get install redis-server openssl`"
         )
     })
 }

@@ -12,13 +12,12 @@ struct Need {
     package: fn(&Manager) -> &'static str,
 }
 
-const NEEDS: [Need; 3] = [
+const NEEDS: [Need; 2] = [
     Need {
         find: locate::redis_server,
         variable: Some("LIMITER_REDIS_SERVER"),
         package: |manager| manager.redis,
     },
-    Need { find: locate::faketime_library, variable: Some("LIMITER_FAKETIME"), package: |_| "libfaketime" },
     Need { find: locate::openssl, variable: None, package: |_| "openssl" },
 ];
 

@@ -108,10 +108,20 @@ impl Cluster {
     pub fn migrate_slot(&self, slot: u16, to: usize) -> Migration<'_> {
         let from = self.owner(slot);
         assert_ne!(from, to, "node {to} has slot {slot} already");
+        self.agree_on_epoch();
         let (from_id, to_id) = (self.id(from), self.id(to));
         self.nodes[to].cli(&["CLUSTER", "SETSLOT", &slot.to_string(), "IMPORTING", &from_id]);
         self.nodes[from].cli(&["CLUSTER", "SETSLOT", &slot.to_string(), "MIGRATING", &to_id]);
         Migration { cluster: self, slot, from, to }
+    }
+
+    /// A new owner claims its slot with a newer epoch than any it knows of. Before it knows the last one, two nodes
+    /// could claim with the same, and the others never agree.
+    fn agree_on_epoch(&self) {
+        eventually("the nodes to agree on the epoch", || {
+            let epochs: Vec<String> = self.nodes.iter().map(current_epoch).collect::<Result<_, _>>()?;
+            if epochs.windows(2).all(|pair| pair[0] == pair[1]) { Ok(()) } else { Err(epochs.join(", ")) }
+        });
     }
 
     fn id(&self, node: usize) -> String {
@@ -123,6 +133,12 @@ impl Cluster {
         let mut replies = self.nodes.iter().filter_map(|node| node.command(command).ok());
         replies.next().expect("a node of the cluster is up")
     }
+}
+
+fn current_epoch(node: &Server) -> Result<String, String> {
+    let info = node.command(&["CLUSTER", "INFO"]).map_err(|error| error.to_string())?.to_string();
+    let epoch = info.lines().find_map(|line| line.strip_prefix("cluster_current_epoch:"));
+    epoch.map(str::to_owned).ok_or(info)
 }
 
 /// A slot on its way. Dropped before [`finish`](Self::finish), it stays half-way.

@@ -10,6 +10,7 @@ mod process;
 mod sentinel;
 mod server;
 mod wire;
+mod wrong_clock;
 
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,7 @@ pub use process::alive;
 pub use sentinel::Sentinel;
 pub use server::Server;
 pub use wire::{Monitor, Value, Wire};
+pub use wrong_clock::WrongClock;
 
 /// Far more than any server takes, so that only a hang meets it, also on a machine with much else to do.
 const DEADLINE: Duration = Duration::from_secs(60);

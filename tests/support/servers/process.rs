@@ -76,17 +76,21 @@ impl Drop for Folder {
     }
 }
 
+/// A variable of a process's environment.
+pub type Variable = (&'static str, String);
+
 /// A running server. Killed on drop, which must come before that of its folder.
 pub struct Process {
     child: Child,
 }
 
 impl Process {
-    pub fn start(folder: &Folder, program: &Path, arguments: &[String]) -> Self {
+    pub fn start(folder: &Folder, program: &Path, arguments: &[String], environment: &[Variable]) -> Self {
         let log = File::options().create(true).append(true).open(log(folder)).expect("the log is ours");
         let child = shell(ON_COMMAND)
             .arg(program)
             .args(arguments)
+            .envs(environment.iter().cloned())
             .stdin(Stdio::piped())
             .stdout(log.try_clone().expect("a second handle"))
             .stderr(log)

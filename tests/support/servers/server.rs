@@ -7,8 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::certificate::Certificate;
 use super::eventually;
 use super::port::Port;
-use super::process::{self, Folder, Process};
+use super::process::{self, Folder, Process, Variable};
 use super::wire::{Monitor, Value, Wire};
+use super::wrong_clock::WrongClock;
 use crate::support::{locate, needed};
 
 /// A server on a port of its own, which it keeps when it is stopped and started again.
@@ -18,6 +19,7 @@ pub struct Server {
     folder: Folder,
     port: Port,
     arguments: Vec<String>,
+    environment: Vec<Variable>,
     password: Option<String>,
     tls: Option<(Port, Certificate)>,
 }
@@ -51,6 +53,14 @@ impl Server {
             arguments.windows(2).find(|pair| pair[0] == "--requirepass").map(|pair| pair[1].to_owned());
         let all = own.as_flattened().iter().chain(arguments).map(|argument| (*argument).to_owned()).collect();
         Self::run(folder, port, all, password)
+    }
+
+    /// Whose time is that of `clock`.
+    pub fn by(clock: &WrongClock) -> Self {
+        let mut server = Self::start();
+        server.environment.extend(clock.environment());
+        server.restart();
+        server
     }
 
     /// Also with TLS, on a port of its own and with a certificate for 127.0.0.1 and localhost.
@@ -137,7 +147,7 @@ impl Server {
     pub fn restart(&self) {
         self.stop();
         let program = needed(locate::redis_server());
-        let mut process = Process::start(&self.folder, &program, &self.arguments);
+        let mut process = Process::start(&self.folder, &program, &self.arguments, &self.environment);
         // Outside of the lock: where it fails, the panic must not poison it.
         eventually("the server to answer", || {
             if let Some(status) = process.ended() {
@@ -186,7 +196,8 @@ impl Server {
     }
 
     fn run(folder: Folder, port: Port, arguments: Vec<String>, password: Option<String>) -> Self {
-        let server = Self { process: Mutex::new(None), folder, port, arguments, password, tls: None };
+        let process = Mutex::new(None);
+        let server = Self { process, folder, port, arguments, environment: Vec::new(), password, tls: None };
         server.restart();
         server
     }
