@@ -5,15 +5,37 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+pub use std::result::Result::{Err, Ok};
+pub use std::{boxed::Box, concat, convert::identity, module_path, unreachable};
+
 pub use inventory::submit;
 
 use crate::installed::{self, Current};
 use crate::limiter::Answer;
+use crate::rule::least_capacity;
 use crate::site;
-pub use crate::site::{Mode, Options, Place, Registered, Store};
+pub use crate::site::Registered;
+use crate::site::{Mode, Options, Store};
 pub use crate::{
     Call, Cost, Decision, FromRejected, Key, LimitKey, OnError, Quota, Rejected, Rule, Site, Strategy,
 };
+
+/// Permits per window, of which the annotation knows the milliseconds.
+#[track_caller]
+pub const fn quota(permits: u64, window_millis: u64) -> Quota {
+    Quota::new(permits, Duration::from_millis(window_millis))
+}
+
+/// The cost of a call where it is a constant: no call may cost more than there ever is.
+#[track_caller]
+pub const fn affordable(quotas: &[Quota], cost: i128) -> u64 {
+    assert!(
+        0 <= cost && cost <= least_capacity(quotas) as i128,
+        "\"cost\" is above the permits that ever exist; raise \"qps\" or lower \"cost\""
+    );
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is from 0 to a u64")]
+    return cost as u64;
+}
 
 /// Asks whether this call of an async function may go. The key is read at once, and not held.
 pub fn enter<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl Cost) -> Entering {

@@ -155,15 +155,6 @@ impl Rule {
         Self { name: self.name.clone(), quotas: Quotas::Shared(quotas.into()), fingerprint, ..*self }
     }
 
-    /// [`Rule::capacity`] of a constant rule.
-    pub(crate) const fn constant_capacity(&self) -> u64 {
-        match &self.quotas {
-            Quotas::One(quota) => least_capacity(quota),
-            Quotas::Static(quotas) => least_capacity(quotas),
-            Quotas::Shared(_) => panic!("not a constant rule"),
-        }
-    }
-
     pub(crate) fn name_handle(&self) -> &Name {
         &self.name
     }
@@ -272,7 +263,7 @@ const fn assert_usable(mistake: Option<RuleError>) {
     }
 }
 
-const fn least_capacity(quotas: &[Quota]) -> u64 {
+pub(crate) const fn least_capacity(quotas: &[Quota]) -> u64 {
     let (mut i, mut least) = (0, u64::MAX);
     while i < quotas.len() {
         if quotas[i].capacity() < least {

@@ -1,6 +1,7 @@
 //! One annotated function: its rule, its options, its counts.
 
 use std::fmt;
+use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -18,22 +19,20 @@ pub struct Site {
 
 /// What the annotation says besides its rule.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// The cost of every call where it is a constant, else 0.
-    pub cost: u64,
+pub(crate) struct Options {
     /// How long a call may wait.
-    pub longest_wait: Duration,
+    pub(crate) longest_wait: Duration,
     /// Who holds the limit.
-    pub store: Store,
+    pub(crate) store: Store,
     /// Who answers when the shared limiter cannot; the process decides where nothing is said.
-    pub on_error: Option<OnError>,
+    pub(crate) on_error: Option<OnError>,
     /// Whether the decision is acted upon.
-    pub mode: Mode,
+    pub(crate) mode: Mode,
 }
 
 /// Who holds a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Store {
+pub(crate) enum Store {
     /// The limiter that is installed.
     Installed,
     /// This process alone.
@@ -42,7 +41,7 @@ pub enum Store {
 
 /// Whether a decision is acted upon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub(crate) enum Mode {
     /// A rejected call does not run.
     Enforce,
     /// Every call runs at once; the decision is only counted.
@@ -58,6 +57,15 @@ pub struct Place {
     pub line: u32,
     /// The column, from 1.
     pub column: u32,
+}
+
+impl Place {
+    /// Where the macro that wrote this call stands.
+    #[track_caller]
+    const fn here() -> Self {
+        let caller = Location::caller();
+        Self { file: caller.file(), line: caller.line(), column: caller.column() }
+    }
 }
 
 impl fmt::Display for Place {
@@ -80,17 +88,46 @@ pub struct Counts {
     pub degraded: u64,
 }
 
+/// For the annotation, which writes only what differs from the default.
+#[doc(hidden)]
 impl Site {
-    /// For the annotation.
-    #[doc(hidden)]
-    pub const fn new(rule: Rule, options: Options, place: Place) -> Self {
-        assert!(
-            options.cost <= rule.constant_capacity(),
-            "\"cost\" is above the permits that ever exist; raise \"qps\" or lower \"cost\""
-        );
-        Self { rule, options, place, counts: Counters::new() }
+    #[track_caller]
+    pub const fn new(rule: Rule) -> Self {
+        let options = Options {
+            longest_wait: Duration::ZERO,
+            store: Store::Installed,
+            on_error: None,
+            mode: Mode::Enforce,
+        };
+        Self { rule, options, place: Place::here(), counts: Counters::new() }
     }
 
+    #[must_use]
+    pub const fn wait(mut self, millis: u64) -> Self {
+        self.options.longest_wait = Duration::from_millis(millis);
+        self
+    }
+
+    #[must_use]
+    pub const fn local(mut self) -> Self {
+        self.options.store = Store::Local;
+        self
+    }
+
+    #[must_use]
+    pub const fn on_error(mut self, on_error: OnError) -> Self {
+        self.options.on_error = Some(on_error);
+        self
+    }
+
+    #[must_use]
+    pub const fn shadow(mut self) -> Self {
+        self.options.mode = Mode::Shadow;
+        self
+    }
+}
+
+impl Site {
     /// What the limit says.
     pub fn rule(&self) -> &Rule {
         &self.rule

@@ -1,67 +1,31 @@
 pub async fn get_order(&self, __limiter_argument0: Path<u64>, p: Person) -> String {
     let d = {
+        use ::limiter::__private::{self as __limiter, FutureAnswer as _, ValueAnswer as _};
+        const __LIMITER_QUOTAS: &[__limiter::Quota] =
+            &[__limiter::quota(3, 1000), __limiter::quota(100, 60000)];
+        static __LIMITER_SITE: __limiter::Site = __limiter::Site::new(__limiter::Rule::with_limits(
+            __limiter::concat!(__limiter::module_path!(), "::get_order"),
+            __limiter::Strategy::SlidingWindow,
+            __LIMITER_QUOTAS,
+        ));
+        __limiter::submit! { __limiter :: Registered (& __LIMITER_SITE) }
         let __limiter_exempt: bool = {
             let Path(id) = &__limiter_argument0;
             (*id) == 0
         };
         if __limiter_exempt {
-            ::limiter::__private::Decision::exempt()
+            __limiter::Decision::exempt()
         } else {
             let __limiter_entry = {
                 let Path(id) = &__limiter_argument0;
-                ::limiter::__private::enter(
-                    {
-                        static __LIMITER_SITE: ::limiter::__private::Site =
-                            ::limiter::__private::Site::new(
-                                ::limiter::__private::Rule::with_limits(
-                                    ::core::concat!(::core::module_path!(), "::", "get_order"),
-                                    ::limiter::__private::Strategy::SlidingWindow,
-                                    const {
-                                        &[
-                                            ::limiter::__private::Quota::new(
-                                                3,
-                                                ::core::time::Duration::from_millis(1000),
-                                            ),
-                                            ::limiter::__private::Quota::new(
-                                                100,
-                                                ::core::time::Duration::from_millis(60000),
-                                            ),
-                                        ]
-                                    },
-                                ),
-                                ::limiter::__private::Options {
-                                    cost: 1,
-                                    longest_wait: ::core::time::Duration::from_millis(0),
-                                    store: ::limiter::__private::Store::Installed,
-                                    on_error: ::core::option::Option::None,
-                                    mode: ::limiter::__private::Mode::Enforce,
-                                },
-                                ::limiter::__private::Place {
-                                    file: ::core::file!(),
-                                    line: ::core::line!(),
-                                    column: ::core::column!(),
-                                },
-                            );
-                        ::limiter::__private::submit! { ::limiter::__private::Registered(&__LIMITER_SITE) }
-                        &__LIMITER_SITE
-                    },
-                    &((*id)),
-                    1u64,
-                )
+                __limiter::enter(&__LIMITER_SITE, &(*id), 1u64)
             };
             match __limiter_entry.await {
-                ::core::result::Result::Ok(__limiter_decision) => __limiter_decision,
-                ::core::result::Result::Err(__limiter_rejected) => {
-                    let __limiter_answer = ::limiter::__private::Answered(Self::busy(
-                        self,
-                        __limiter_argument0,
-                        p,
-                        __limiter_rejected,
-                    ));
-                    return {
-                        use ::limiter::__private::{FutureAnswer as _, ValueAnswer as _};
-                        (&__limiter_answer).kind().resolve(__limiter_answer).await
-                    };
+                __limiter::Ok(__limiter_decision) => __limiter_decision,
+                __limiter::Err(__limiter_rejected) => {
+                    let __limiter_answer =
+                        __limiter::Answered(Self::busy(self, __limiter_argument0, p, __limiter_rejected));
+                    return (&__limiter_answer).kind().resolve(__limiter_answer).await;
                 }
             }
         }

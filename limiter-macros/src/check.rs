@@ -6,6 +6,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens as _, quote};
 use syn::{Error, Expr, ExprPath, Ident, Path, Signature, Type};
 
+use crate::cost::Cost;
 use crate::errors::Errors;
 use crate::flow::{self, Flow};
 use crate::number::Number;
@@ -39,10 +40,10 @@ pub(crate) struct Plan {
     pub(crate) quotas: Vec<Quota>,
     pub(crate) samples: Option<Number>,
     pub(crate) cost: Cost,
-    pub(crate) wait: Duration,
-    pub(crate) store: Ident,
+    pub(crate) wait: Option<Duration>,
+    pub(crate) local: bool,
     pub(crate) on_error: Option<Ident>,
-    pub(crate) mode: Ident,
+    pub(crate) shadow: bool,
     pub(crate) key: TokenStream,
     pub(crate) unless: Option<Expr>,
     pub(crate) fallback: Option<ExprPath>,
@@ -50,11 +51,15 @@ pub(crate) struct Plan {
     pub(crate) flow: Flow,
 }
 
-pub(crate) enum Cost {
-    /// A number and where it was written.
-    Fixed(u64, Span),
-    /// An expression over the arguments.
-    Computed(TokenStream),
+impl Plan {
+    /// Whether only the compiler can tell that the cost is not above the capacity.
+    pub(crate) fn cost_is_unchecked(&self) -> bool {
+        match self.cost {
+            Cost::Fixed(1, _) | Cost::Computed(_) => false,
+            Cost::Fixed(..) => self.quotas.iter().any(|quota| quota.capacity().is_none()),
+            Cost::Constant { .. } => true,
+        }
+    }
 }
 
 pub(crate) fn check(args: &Args, sig: &Signature, errors: &mut Errors) -> Plan {
@@ -67,12 +72,12 @@ pub(crate) fn check(args: &Args, sig: &Signature, errors: &mut Errors) -> Plan {
         name: optional(args.name.as_ref(), name, errors),
         strategy: strategy.unwrap_or_else(|| variant(DEFAULT_STRATEGY)),
         samples: optional(args.samples.as_ref(), samples, errors),
-        cost: cost(args, &quotas, errors),
+        cost: Cost::read(args, sig, &quotas, errors),
         quotas,
-        wait: optional(args.wait.as_ref(), length_of_time, errors).unwrap_or(Duration::ZERO),
-        store: choice(args.store.as_ref(), "store", STORES, errors).unwrap_or_else(|| variant("Installed")),
+        wait: optional(args.wait.as_ref(), length_of_time, errors),
+        local: choice(args.store.as_ref(), "store", STORES, errors).is_some(),
         on_error: choice(args.on_error.as_ref(), "on_error", ON_ERRORS, errors),
-        mode: choice(args.mode.as_ref(), "mode", MODES, errors).unwrap_or_else(|| variant("Enforce")),
+        shadow: choice(args.mode.as_ref(), "mode", MODES, errors).is_some_and(|mode| mode == "Shadow"),
         key: optional(args.key.as_ref(), |value| key::resolve(value, &Params::of(sig)), errors)
             .unwrap_or_else(|| quote!(())),
         unless: optional(args.unless.as_ref(), |value| expression(value, r#"unless = "p.is_admin""#), errors),
@@ -169,27 +174,6 @@ fn quotas(args: &Args, errors: &mut Errors) -> Vec<Quota> {
     let window = optional(args.window.as_ref(), length_of_time, errors).unwrap_or(Duration::from_secs(1));
     let burst = optional(args.burst.as_ref(), |value| Number::parse(value, "burst"), errors);
     permits.map(|permits| Quota { permits, window, burst }).into_iter().collect()
-}
-
-fn cost(args: &Args, quotas: &[Quota], errors: &mut Errors) -> Cost {
-    let one = Cost::Fixed(1, Span::call_site());
-    let Some(value) = &args.cost else { return one };
-    let cost = match errors.catch(Number::parse(value, "cost")) {
-        None => return one,
-        Some(Number::Constant(expr, _)) => return Cost::Computed(expr.into_token_stream()),
-        Some(Number::Literal(cost, _)) => cost,
-    };
-    let smallest = quotas.iter().filter_map(Quota::capacity).min();
-    if let Some(capacity) = smallest.filter(|capacity| cost > *capacity) {
-        let raise = match args {
-            Args { limits: Some(_), .. } => "limits",
-            Args { burst: Some(_), .. } => "burst",
-            _ => "qps",
-        };
-        let permits = format!(r#""cost" is {cost} but at most {capacity} permits ever exist"#);
-        errors.at(value, format!(r#"{permits}; raise "{raise}" or lower "cost""#));
-    }
-    Cost::Fixed(cost, value.span())
 }
 
 fn samples(value: &Value) -> syn::Result<Number> {

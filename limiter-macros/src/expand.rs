@@ -8,7 +8,8 @@ use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
 use syn::{ReturnType, Signature};
 
-use crate::check::{Cost, Plan};
+use crate::check::Plan;
+use crate::cost::Cost;
 use crate::flow::Flow;
 use crate::function::{Body, Function};
 use crate::hygiene::{at, local};
@@ -34,7 +35,7 @@ pub(crate) fn expand(plan: &Plan, function: Function) -> TokenStream {
         Flow::Future => future(&check, &body, body.async_block(), None),
         Flow::BoxedFuture => {
             let future = future(&check, &body, body.pinned_async_block(), Some(&sig.output));
-            quote!(::std::boxed::Box::pin(#future))
+            quote!(::limiter::__private::Box::pin(#future))
         }
     };
     quote!(#(#attributes)* #visibility #sig { #inner_attributes #limited })
@@ -53,56 +54,91 @@ fn future(
 }
 
 // Out: let DECISION = {
-//          let entry = enter(SITE, &(KEY), COST);
+//          use ::limiter::__private as __limiter;
+//          static SITE: Site = Site::new(RULE);
+//          submit! { Registered(&SITE) }
+//          let entry = enter(&SITE, &(KEY), COST);
 //          match entry.await { Ok(decision) => decision, Err(rejected) => { return ANSWER; } }
 //      };
 fn check(plan: &Plan, sig: &Signature, params: &Params) -> TokenStream {
-    let [entry, decision, rejected, exempt] = ["entry", "decision", "rejected", "exempt"].map(local);
+    let [entry, decision, rejected] = ["entry", "decision", "rejected"].map(local);
     let (enter, dot_await) = match plan.flow {
         Flow::Sync => (quote!(enter_sync), TokenStream::new()),
         _ => (quote!(enter), quote!(.await)),
     };
-    let site = site(plan, sig);
-    let cost = match &plan.cost {
-        Cost::Fixed(permits, _) => Literal::u64_suffixed(*permits).into_token_stream(),
-        Cost::Computed(expr) => expr.clone(),
-    };
+    let site_name = item("SITE");
+    let (site, quotas) = site(plan, sig);
+    let (cost, constant_cost) = cost(plan);
     let (twins, [key, cost]) = params.borrow([plan.key.clone(), cost]);
     let key = quote_spanned!(at(key.span())=> &(#key));
-    let call = scoped(&twins, quote!(::limiter::__private::#enter(#site, #key, #cost)));
+    let call = scoped(&twins, quote!(__limiter::#enter(&#site_name, #key, #cost)));
     let answer = answer(plan, sig, params, &rejected);
+    let imports = match plan.fallback {
+        Some(_) if plan.flow != Flow::Sync => {
+            quote!(::{self as __limiter, FutureAnswer as _, ValueAnswer as _})
+        }
+        _ => quote!(as __limiter),
+    };
     // A statement of its own, so that what the key borrowed is free again before the call waits or is answered.
-    let decide = quote! {
-        {
-            let #entry = #call;
-            match #entry #dot_await {
-                ::core::result::Result::Ok(#decision) => #decision,
-                ::core::result::Result::Err(#rejected) => { #answer }
-            }
+    let mut decide = quote! {
+        let #entry = #call;
+        match #entry #dot_await {
+            __limiter::Ok(#decision) => #decision,
+            __limiter::Err(#rejected) => { #answer }
         }
     };
-    let decided = match &plan.unless {
-        None => decide,
-        Some(unless) => {
-            let (twins, [unless]) = params.borrow([unless.to_token_stream()]);
-            let unless = scoped(&twins, unless);
-            quote! {
-                {
-                    let #exempt: bool = #unless;
-                    if #exempt { ::limiter::__private::Decision::exempt() } else #decide
-                }
-            }
-        }
-    };
+    if let Some(unless) = &plan.unless {
+        let (twins, [unless]) = params.borrow([unless.to_token_stream()]);
+        let unless = scoped(&twins, unless);
+        let exempt = local("exempt");
+        decide = quote! {
+            let #exempt: bool = #unless;
+            if #exempt { __limiter::Decision::exempt() } else { #decide }
+        };
+    }
     let name = plan.decision.as_ref().map_or_else(|| quote!(_), Ident::to_token_stream);
-    quote!(let #name = #decided;)
+    quote! {
+        let #name = {
+            use ::limiter::__private #imports;
+            #quotas
+            #constant_cost
+            static #site_name: __limiter::Site = #site;
+            __limiter::submit! { __limiter::Registered(&#site_name) }
+            #decide
+        };
+    }
+}
+
+/// What a call takes, and the constant that it is where it must be compared with the capacity.
+///
+/// In: `cost = MOST_ROWS`
+/// Out: `const COST: u64 = affordable(QUOTAS, MOST_ROWS);`, in the call itself where that may need generics.
+fn cost(plan: &Plan) -> (TokenStream, Option<TokenStream>) {
+    let (quotas, name) = (item("QUOTAS"), item("COST"));
+    let affordable = |span, cost| quote_spanned!(at(span)=> __limiter::affordable(#quotas, #cost));
+    match &plan.cost {
+        Cost::Computed(expr) => (expr.clone(), None),
+        Cost::Fixed(permits, span) if plan.cost_is_unchecked() => {
+            let affordable = affordable(*span, Literal::u64_unsuffixed(*permits).into_token_stream());
+            (name.to_token_stream(), Some(quote!(const #name: u64 = #affordable;)))
+        }
+        Cost::Fixed(permits, _) => (Literal::u64_suffixed(*permits).into_token_stream(), None),
+        Cost::Constant { expr, generic } => {
+            let affordable = affordable(expr.span(), quote_spanned!(at(expr.span())=> (#expr) as i128));
+            if *generic {
+                (quote!(const { #affordable }), None)
+            } else {
+                (name.to_token_stream(), Some(quote!(const #name: u64 = #affordable;)))
+            }
+        }
+    }
 }
 
 // Out: return busy(p, rejected);
 fn answer(plan: &Plan, sig: &Signature, params: &Params, rejected: &Ident) -> TokenStream {
-    if plan.fallback.is_none() && plan.mode == "Shadow" {
+    if plan.fallback.is_none() && plan.shadow {
         return quote!(
-            ::core::unreachable!("no call is rejected in shadow mode, but this was: {}", #rejected)
+            __limiter::unreachable!("no call is rejected in shadow mode, but this was: {}", #rejected)
         );
     }
     let Some(fallback) = &plan.fallback else {
@@ -110,7 +146,7 @@ fn answer(plan: &Plan, sig: &Signature, params: &Params, rejected: &Ident) -> To
             ReturnType::Type(_, ty) => at(ty.span()),
             ReturnType::Default => Span::mixed_site(),
         };
-        return quote_spanned!(span=> return ::limiter::__private::from_rejected(#rejected););
+        return quote_spanned!(span=> return __limiter::from_rejected(#rejected););
     };
     // The last part of a path is the one that names the function.
     let span = fallback.path.segments.last().map_or_else(|| fallback.span(), |segment| segment.ident.span());
@@ -122,94 +158,66 @@ fn answer(plan: &Plan, sig: &Signature, params: &Params, rejected: &Ident) -> To
     }
     let answer = local("answer");
     quote_spanned! {span=>
-        let #answer = ::limiter::__private::Answered(#call);
-        return {
-            use ::limiter::__private::{FutureAnswer as _, ValueAnswer as _};
-            (&#answer).kind().resolve(#answer).await
-        };
+        let #answer = __limiter::Answered(#call);
+        return (&#answer).kind().resolve(#answer).await;
     }
 }
 
-// Out: { static SITE: Site = Site::new(RULE, OPTIONS, PLACE); submit! { Registered(&SITE) } &SITE }
-fn site(plan: &Plan, sig: &Signature) -> TokenStream {
-    // Items are not hygienic, and the user's constant expressions stand inside: a name that nobody writes.
-    let site = Ident::new("__LIMITER_SITE", Span::mixed_site());
+/// The site, and the quotas where they stand apart: several, or such that a constant cost must be compared with.
+///
+/// Out: `Site::new(Rule::new(NAME, Strategy::SlidingWindow, quota(3, 4000))).wait(100)`
+fn site(plan: &Plan, sig: &Signature) -> (TokenStream, Option<TokenStream>) {
     let own_name = || {
-        let function = sig.ident.unraw().to_string();
-        quote!(::core::concat!(::core::module_path!(), "::", #function))
+        let function = format!("::{}", sig.ident.unraw());
+        quote!(__limiter::concat!(__limiter::module_path!(), #function))
     };
     let name = plan.name.as_ref().map_or_else(own_name, |name| quote!(#name));
     let strategy = &plan.strategy;
-    let strategy = quote!(::limiter::__private::Strategy::#strategy);
+    let strategy = quote!(__limiter::Strategy::#strategy);
     let quotas: Vec<_> = plan.quotas.iter().map(quota).collect();
-    let rule = match quotas.as_slice() {
-        [quota] => quote!(::limiter::__private::Rule::new(#name, #strategy, #quota)),
-        quotas => {
-            quote!(::limiter::__private::Rule::with_limits(#name, #strategy, const { &[#(#quotas),*] }))
-        }
+    let apart = quotas.len() != 1 || plan.cost_is_unchecked();
+    let (rule, apart) = if apart {
+        let const_name = item("QUOTAS");
+        (
+            quote!(with_limits(#name, #strategy, #const_name)),
+            Some(quote!(const #const_name: &[__limiter::Quota] = &[#(#quotas),*];)),
+        )
+    } else {
+        (quote!(new(#name, #strategy, #(#quotas)*)), None)
     };
     let samples = plan.samples.as_ref().map(|samples| {
         let samples = samples.tokens("u32");
         quote!(.samples(#samples))
     });
-    let options = options(plan);
-    let place = quote! {
-        ::limiter::__private::Place { file: ::core::file!(), line: ::core::line!(), column: ::core::column!() }
-    };
-    // A cost above the capacity is found here, if not before.
-    let span = match &plan.cost {
-        Cost::Fixed(_, span) => at(*span),
-        Cost::Computed(_) => Span::mixed_site(),
-    };
-    let new = quote_spanned!(span=> ::limiter::__private::Site::new(#rule #samples, #options, #place));
-    quote! {
-        {
-            static #site: ::limiter::__private::Site = #new;
-            ::limiter::__private::submit! { ::limiter::__private::Registered(&#site) }
-            &#site
-        }
-    }
+    let wait = plan.wait.map(|wait| {
+        let millis = millis(wait);
+        quote!(.wait(#millis))
+    });
+    let local = plan.local.then(|| quote!(.local()));
+    let on_error = plan.on_error.as_ref().map(|choice| quote!(.on_error(__limiter::OnError::#choice)));
+    let shadow = plan.shadow.then(|| quote!(.shadow()));
+    (quote!(__limiter::Site::new(__limiter::Rule::#rule #samples) #wait #local #on_error #shadow), apart)
 }
 
-// Out: Quota::new(3, Duration::from_millis(4000)).burst(5)
+// Out: quota(3, 4000).burst(5)
 fn quota(quota: &Quota) -> TokenStream {
     let permits = quota.permits.tokens("u64");
-    let window = duration(quota.window);
+    let window = millis(quota.window);
     let burst = quota.burst.as_ref().map(|burst| {
         let burst = burst.tokens("u64");
         quote!(.burst(#burst))
     });
-    let new = quote_spanned!(at(quota.permits.span())=> ::limiter::__private::Quota::new(#permits, #window));
+    let new = quote_spanned!(at(quota.permits.span())=> __limiter::quota(#permits, #window));
     quote!(#new #burst)
 }
 
-fn options(plan: &Plan) -> TokenStream {
-    let Plan { store, mode, .. } = plan;
-    // What is computed for each call cannot be checked against the capacity beforehand.
-    let cost = match plan.cost {
-        Cost::Fixed(permits, _) => permits,
-        Cost::Computed(_) => 0,
-    };
-    let cost = Literal::u64_unsuffixed(cost);
-    let longest_wait = duration(plan.wait);
-    let on_error = plan.on_error.as_ref().map_or_else(
-        || quote!(::core::option::Option::None),
-        |choice| quote!(::core::option::Option::Some(::limiter::__private::OnError::#choice)),
-    );
-    quote! {
-        ::limiter::__private::Options {
-            cost: #cost,
-            longest_wait: #longest_wait,
-            store: ::limiter::__private::Store::#store,
-            on_error: #on_error,
-            mode: ::limiter::__private::Mode::#mode,
-        }
-    }
+fn millis(duration: Duration) -> Literal {
+    Literal::u128_unsuffixed(duration.as_millis())
 }
 
-fn duration(duration: Duration) -> TokenStream {
-    let millis = Literal::u128_unsuffixed(duration.as_millis());
-    quote!(::core::time::Duration::from_millis(#millis))
+/// Items are not hygienic, and the user's constant expressions stand beside: a name that nobody writes.
+fn item(name: &str) -> Ident {
+    Ident::new(&format!("__LIMITER_{name}"), Span::mixed_site())
 }
 
 /// Braces only where they hold something: empty ones would be a warning in the user's code.

@@ -1,6 +1,7 @@
 //! The attribute and the derive of the `limiter` crate: parse -> check -> expand, each a file.
 
 mod check;
+mod cost;
 mod derive;
 mod duration;
 mod errors;

@@ -95,7 +95,7 @@ impl Params {
                 quote!(#(#cfgs)* let #pat = #name;)
             } else if let Pat::Ident(PatIdent { subpat: None, by_ref: None, .. }) = pat {
                 // A binding like `_p` that has no effect would be a warning at the user's own token.
-                quote!(#(#cfgs)* let #pat = ::core::convert::identity(#name);)
+                quote!(#(#cfgs)* let #pat = ::limiter::__private::identity(#name);)
             } else {
                 quote!(#(#cfgs)* let #whole = #name; #(#cfgs)* let #pat = #whole;)
             }

@@ -17,4 +17,11 @@ async fn constant(id: u64) -> Option<u64> {
     Some(id)
 }
 
+const COST: u32 = 5;
+
+#[rate_limit(qps = 3, cost = COST)]
+async fn both_constant(id: u64) -> Option<u64> {
+    Some(id)
+}
+
 fn main() {}

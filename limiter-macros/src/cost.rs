@@ -1,0 +1,82 @@
+//! How many permits a call takes.
+
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::ToTokens as _;
+use syn::{Expr, ExprPath, GenericParam, Ident, Signature};
+
+use crate::errors::Errors;
+use crate::number::Number;
+use crate::params::Params;
+use crate::parse::Args;
+use crate::quota::Quota;
+
+pub(crate) enum Cost {
+    /// A number and where it was written.
+    Fixed(u64, Span),
+    /// An expression over constants, which may be those of a generic parameter.
+    Constant { expr: Expr, generic: bool },
+    /// An expression over the arguments.
+    Computed(TokenStream),
+}
+
+impl Cost {
+    pub(crate) fn read(args: &Args, sig: &Signature, quotas: &[Quota], errors: &mut Errors) -> Cost {
+        let one = Cost::Fixed(1, Span::call_site());
+        let Some(value) = &args.cost else { return one };
+        let cost = match errors.catch(Number::parse(value, "cost")) {
+            None => return one,
+            Some(Number::Constant(expr, _)) if is_constant(&expr, &Params::of(sig).bindings()) => {
+                // An `impl` has generics that nobody shows us.
+                let generic = sig.receiver().is_some() || names_generic(expr.to_token_stream(), sig);
+                return Cost::Constant { expr, generic };
+            }
+            Some(Number::Constant(expr, _)) => return Cost::Computed(expr.into_token_stream()),
+            Some(Number::Literal(cost, _)) => cost,
+        };
+        let smallest = quotas.iter().filter_map(Quota::capacity).min();
+        if let Some(capacity) = smallest.filter(|capacity| cost > *capacity) {
+            let raise = match args {
+                Args { limits: Some(_), .. } => "limits",
+                Args { burst: Some(_), .. } => "burst",
+                _ => "qps",
+            };
+            let permits = format!(r#""cost" is {cost} but at most {capacity} permits ever exist"#);
+            errors.at(value, format!(r#"{permits}; raise "{raise}" or lower "cost""#));
+        }
+        Cost::Fixed(cost, value.span())
+    }
+}
+
+/// Whether an expression is made of numbers and names like `MOST_ROWS` alone.
+fn is_constant(expr: &Expr, bindings: &[Ident]) -> bool {
+    match expr {
+        Expr::Lit(_) => true,
+        Expr::Path(ExprPath { path, .. }) => path.segments.last().is_some_and(|segment| {
+            let shouted =
+                segment.ident.to_string().chars().all(|c| c.is_uppercase() || c.is_numeric() || c == '_');
+            shouted && path.get_ident().is_none_or(|name| !bindings.contains(name))
+        }),
+        Expr::Binary(binary) => is_constant(&binary.left, bindings) && is_constant(&binary.right, bindings),
+        Expr::Cast(cast) => is_constant(&cast.expr, bindings),
+        Expr::Paren(paren) => is_constant(&paren.expr, bindings),
+        Expr::Group(group) => is_constant(&group.expr, bindings),
+        _ => false,
+    }
+}
+
+/// Whether `Self` or a generic parameter of the function stands in an expression.
+pub(crate) fn names_generic(tokens: TokenStream, sig: &Signature) -> bool {
+    let is_generic = |name: &Ident| {
+        name == "Self"
+            || sig.generics.params.iter().any(|param| match param {
+                GenericParam::Type(param) => param.ident == *name,
+                GenericParam::Const(param) => param.ident == *name,
+                GenericParam::Lifetime(_) => false,
+            })
+    };
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => is_generic(&ident),
+        TokenTree::Group(group) => names_generic(group.stream(), sig),
+        _ => false,
+    })
+}
