@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A clock that a [`LocalLimiter`](crate::LocalLimiter) can go by.
 ///
@@ -17,37 +17,6 @@ pub trait Clock: Send + Sync + 'static {
 
     /// Ends when the clock says `time`, or later.
     fn sleep_until(&self, time: u64) -> Pin<Box<dyn Future<Output = ()> + Send>>;
-}
-
-/// The monotonic clock of the machine: the default.
-#[derive(Clone, Debug)]
-pub struct SystemClock {
-    start: Instant,
-}
-
-impl Default for SystemClock {
-    fn default() -> Self {
-        Self { start: Instant::now() }
-    }
-}
-
-impl Clock for SystemClock {
-    #[inline]
-    fn now(&self) -> u64 {
-        let elapsed = self.start.elapsed();
-        // 584 years of nanoseconds fit.
-        elapsed.as_secs() * 1_000_000_000 + u64::from(elapsed.subsec_nanos())
-    }
-
-    fn sleep_until(&self, time: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let until = self.start.checked_add(Duration::from_nanos(time));
-        Box::pin(async move {
-            match until {
-                Some(until) => tokio::time::sleep_until(until.into()).await,
-                None => std::future::pending().await,
-            }
-        })
-    }
 }
 
 /// A clock that stands still until it is told to move on, so that limits can be tested without sleeping.

@@ -13,6 +13,8 @@ static INSTALLED: OnceCell<Box<dyn Limiter>> = OnceCell::new();
 static PROCESS_WIDE: Lazy<LocalLimiter> = Lazy::new(LocalLimiter::new);
 /// Stays false in a program that never opens a scope, and spares its calls the look at the task.
 static SCOPED: AtomicBool = AtomicBool::new(false);
+/// Stays false in a program that installs nothing and never opens a scope: the limiter of this process decides all.
+static ANYBODY_ELSE: AtomicBool = AtomicBool::new(false);
 
 tokio::task_local! {
     static SCOPE: Arc<dyn Limiter>;
@@ -34,7 +36,9 @@ tokio::task_local! {
 ///
 /// If a limiter is installed already; that one stays.
 pub fn install(limiter: impl Limiter + 'static) -> Result<(), AlreadyInstalled> {
-    INSTALLED.set(Box::new(limiter)).map_err(|_| AlreadyInstalled)
+    INSTALLED.set(Box::new(limiter)).map_err(|_| AlreadyInstalled)?;
+    ANYBODY_ELSE.store(true, Ordering::Release);
+    Ok(())
 }
 
 /// A limiter was installed before, and stays.
@@ -70,21 +74,37 @@ impl error::Error for AlreadyInstalled {}
 /// # }
 /// ```
 pub async fn scope<F: Future>(limiter: impl Limiter + 'static, future: F) -> F::Output {
-    SCOPED.store(true, Ordering::Relaxed);
+    open_scopes();
     let limiter: Arc<dyn Limiter> = Arc::new(limiter);
     SCOPE.scope(limiter, future).await
 }
 
 /// Gives the functions that `run` calls a limiter of their own, as [`scope`] does.
 pub fn scope_sync<T>(limiter: impl Limiter + 'static, run: impl FnOnce() -> T) -> T {
-    SCOPED.store(true, Ordering::Relaxed);
+    open_scopes();
     let limiter: Arc<dyn Limiter> = Arc::new(limiter);
     SCOPE.sync_scope(limiter, run)
+}
+
+fn open_scopes() {
+    SCOPED.store(true, Ordering::Relaxed);
+    ANYBODY_ELSE.store(true, Ordering::Release);
+}
+
+/// Whether a call may have somebody else to ask than the limiter of this process.
+#[inline]
+pub(crate) fn is_anybody_else() -> bool {
+    ANYBODY_ELSE.load(Ordering::Acquire)
 }
 
 /// The limiter of this process that needs no set-up.
 pub(crate) fn process_wide() -> &'static LocalLimiter {
     &PROCESS_WIDE
+}
+
+/// The limiter of this process, as one that a call asks.
+pub(crate) fn own() -> Current {
+    Current::Static(process_wide())
 }
 
 /// The limiter that a call made here and now asks.
@@ -97,7 +117,7 @@ pub(crate) fn current() -> Current {
     }
     match INSTALLED.get() {
         Some(limiter) => Current::Static(&**limiter),
-        None => Current::Static(process_wide()),
+        None => own(),
     }
 }
 

@@ -40,6 +40,12 @@ pub trait LimitKey {
     /// Writes this value into `key`.
     fn encode(&self, key: &mut Key);
 
+    /// Whether this is no key at all: then there is nothing to write.
+    #[doc(hidden)]
+    fn is_no_key(&self) -> bool {
+        false
+    }
+
     /// Writes several values of one type: bytes as a byte string, whatever holds them, all else as a group.
     #[doc(hidden)]
     fn encode_slice(values: &[Self], key: &mut Key)
@@ -84,7 +90,12 @@ pub struct Key {
 impl Key {
     const SHORT: usize = 128;
 
+    /// The key of a function without one.
+    pub(crate) const NONE: &'static Self =
+        &Self { short: [0; Self::SHORT], short_length: 0, long: Vec::new() };
+
     /// The key that `value` makes.
+    #[inline]
     pub fn of<K: LimitKey + ?Sized>(value: &K) -> Self {
         let mut key = Self { short: [0; Self::SHORT], short_length: 0, long: Vec::new() };
         value.encode(&mut key);
@@ -92,33 +103,50 @@ impl Key {
     }
 
     /// The key as bytes.
+    #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         if self.long.is_empty() { &self.short[..self.short_length] } else { &self.long }
     }
 
+    /// Its length, and its bytes with zeros behind: all of them where there are no more than `N`.
+    #[inline]
+    pub(crate) fn padded<const N: usize>(&self) -> Option<(usize, &[u8; N])> {
+        // Behind its end, `short` has never been written.
+        if self.long.is_empty() { Some((self.short_length, self.short.first_chunk()?)) } else { None }
+    }
+
+    #[inline]
     fn push(&mut self, bytes: &[u8]) {
         let end = self.short_length + bytes.len();
         if self.long.is_empty() && end <= Self::SHORT {
             self.short[self.short_length..end].copy_from_slice(bytes);
             self.short_length = end;
-            return;
+        } else {
+            self.push_long(bytes);
         }
+    }
+
+    #[cold]
+    fn push_long(&mut self, bytes: &[u8]) {
         if self.long.is_empty() {
-            self.long.reserve(end);
+            self.long.reserve(self.short_length + bytes.len());
             self.long.extend_from_slice(&self.short[..self.short_length]);
         }
         self.long.extend_from_slice(bytes);
     }
 
+    #[inline]
     fn kind(&mut self, kind: u8) {
         self.push(&[kind]);
     }
 
+    #[inline]
     fn kind_and<const N: usize>(&mut self, kind: u8, bytes: [u8; N]) {
         self.kind(kind);
         self.push(&bytes);
     }
 
+    #[inline]
     fn text(&mut self, kind: u8, bytes: &[u8]) {
         match u32::try_from(bytes.len()) {
             Ok(length) => self.kind_and(kind, length.to_le_bytes()),
@@ -144,6 +172,11 @@ impl Key {
 
 /// No key: the whole function has one limit.
 impl LimitKey for () {
+    #[inline]
+    fn is_no_key(&self) -> bool {
+        true
+    }
+
     fn encode(&self, key: &mut Key) {
         // As a part of another key it is a part like any other.
         if !key.as_bytes().is_empty() {

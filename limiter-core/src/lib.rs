@@ -5,6 +5,7 @@
 
 mod clock;
 mod cost;
+mod counters;
 mod decision;
 mod installed;
 mod key;
@@ -18,11 +19,12 @@ mod rule;
 mod rule_map;
 mod site;
 mod strategy;
+mod system_clock;
 
 #[doc(hidden)]
 pub mod private;
 
-pub use clock::{Clock, ManualClock, SystemClock};
+pub use clock::{Clock, ManualClock};
 pub use cost::Cost;
 pub use decision::{DecidedBy, Decision, Reason};
 pub use installed::{AlreadyInstalled, install, scope, scope_sync};
@@ -36,3 +38,4 @@ pub use rejected::{FromRejected, Rejected};
 pub use rule::{Rule, RuleError};
 pub use site::{Counts, Place, Site, sites};
 pub use strategy::Strategy;
+pub use system_clock::SystemClock;

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+pub use std::option::Option::Some;
 pub use std::result::Result::{Err, Ok};
 pub use std::{boxed::Box, concat, convert::identity, module_path, unreachable};
 
@@ -38,19 +39,63 @@ pub const fn affordable(quotas: &[Quota], cost: i128) -> u64 {
 }
 
 /// Asks whether this call of an async function may go. The key is read at once, and not held.
+#[inline]
 pub fn enter<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl Cost) -> Entering {
+    ask(site, &Key::of(key), cost.permits())
+}
+
+/// [`enter`] for a function that does not look at the decision. Says nothing where the call goes now: an answer is large,
+/// and most calls can do without.
+#[inline]
+pub fn pass<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl Cost) -> Option<Stopped> {
+    if key.is_no_key() {
+        pass_with(site, Key::NONE, cost.permits())
+    } else {
+        pass_with(site, &Key::of(key), cost.permits())
+    }
+}
+
+fn pass_with(site: &'static Site, key: &Key, cost: u64) -> Option<Stopped> {
+    let Some(table) = site.own_table() else { return stopped(ask(site, key, cost)) };
+    match table.pass(key, cost, site.options().longest_wait) {
+        None => {
+            site.count_passed();
+            None
+        }
+        Some(decision) => stopped(settle(site, installed::own(), decision)),
+    }
+}
+
+#[inline]
+fn stopped(entering: Entering) -> Option<Stopped> {
+    match entering {
+        Entering::Now(settled) => settled?.err().map(|rejected| Stopped::Rejected(Some(rejected))),
+        Entering::Later(future) => Some(Stopped::Later(future)),
+    }
+}
+
+fn ask(site: &'static Site, key: &Key, cost: u64) -> Entering {
     site::sites();
     let limiter = installed::current();
     let Options { longest_wait, store, on_error, .. } = *site.options();
-    let (rule, key, cost) = (site.rule(), &Key::of(key), cost.permits());
+    let rule = site.rule();
     let answer = match store {
         Store::Local => Answer::now(limiter.local().decide_sync(rule, key, cost, longest_wait)),
         Store::Installed => limiter.decide(Call { rule, key, cost, longest_wait, on_error }),
     };
     match answer.known() {
-        Ok(decision) if decision.delay().is_zero() => Entering::Now(Some(site.settle(decision))),
-        Ok(decision) => Entering::Later(Box::pin(wait(site, limiter, Answer::now(decision)))),
+        Ok(decision) => settle(site, limiter, decision),
         Err(answer) => Entering::Later(Box::pin(wait(site, limiter, answer))),
+    }
+}
+
+/// What becomes of a call that is decided.
+#[inline]
+fn settle(site: &'static Site, limiter: Current, decision: Decision) -> Entering {
+    if decision.delay().is_zero() {
+        Entering::Now(Some(site.settle(decision)))
+    } else {
+        Entering::Later(Box::pin(wait(site, limiter, Answer::now(decision))))
     }
 }
 
@@ -67,15 +112,62 @@ async fn wait(site: &'static Site, limiter: Current, answer: Answer<Decision>) -
 }
 
 /// Asks whether this call of a function that is not async may go.
+#[inline]
 pub fn enter_sync<K: LimitKey + ?Sized>(
     site: &'static Site,
     key: &K,
     cost: impl Cost,
 ) -> Result<Decision, Rejected> {
+    ask_sync(site, &Key::of(key), cost.permits())
+}
+
+/// [`enter_sync`] for a function that does not look at the decision.
+#[inline]
+pub fn pass_sync<K: LimitKey + ?Sized>(
+    site: &'static Site,
+    key: &K,
+    cost: impl Cost,
+) -> Result<(), Rejected> {
+    if key.is_no_key() {
+        pass_sync_with(site, Key::NONE, cost.permits())
+    } else {
+        pass_sync_with(site, &Key::of(key), cost.permits())
+    }
+}
+
+fn pass_sync_with(site: &'static Site, key: &Key, cost: u64) -> Result<(), Rejected> {
+    let Some(table) = site.own_table() else { return ask_sync(site, key, cost).map(drop) };
+    match table.pass(key, cost, Duration::ZERO) {
+        None => {
+            site.count_passed();
+            Ok(())
+        }
+        Some(decision) => site.settle(decision).map(drop),
+    }
+}
+
+fn ask_sync(site: &'static Site, key: &Key, cost: u64) -> Result<Decision, Rejected> {
     site::sites();
-    let limiter = installed::current();
-    let decision = limiter.local().decide_sync(site.rule(), &Key::of(key), cost.permits(), Duration::ZERO);
+    let decision = installed::current().local().decide_sync(site.rule(), key, cost, Duration::ZERO);
     site.settle(decision)
+}
+
+/// A call that does not go now: it is rejected, or not yet decided, or waits for its turn.
+pub enum Stopped {
+    Rejected(Option<Rejected>),
+    Later(Pin<Box<dyn Future<Output = Result<Decision, Rejected>> + Send>>),
+}
+
+impl Future for Stopped {
+    type Output = Result<(), Rejected>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.get_mut() {
+            Self::Rejected(rejected) => Poll::Ready(Err(rejected.take().expect("a call is rejected once"))),
+            Self::Later(future) => future.as_mut().poll(context).map_ok(drop),
+        }
+    }
 }
 
 /// A call of an async function on its way to a decision; it allocates only where it has to wait.

@@ -31,6 +31,7 @@ pub struct Rejected {
 }
 
 impl Rejected {
+    #[inline]
     pub(crate) fn new(rule: &Rule, decision: &Decision) -> Self {
         Self {
             rule: rule.name_handle().clone(),

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::panic::Location;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use once_cell::sync::OnceCell;
 
-use crate::{DecidedBy, Decision, OnError, Rejected, Rule};
+use crate::counters::Counters;
+use crate::local::OwnTable;
+use crate::{Decision, OnError, Rejected, Rule, installed};
 
 /// One annotated function of the program.
 pub struct Site {
@@ -15,6 +16,8 @@ pub struct Site {
     options: Options,
     place: Place,
     counts: Counters,
+    /// What the limiter of this process keeps for the rule, once a call has asked it.
+    own: OnceCell<OwnTable>,
 }
 
 /// What the annotation says besides its rule.
@@ -99,7 +102,7 @@ impl Site {
             on_error: None,
             mode: Mode::Enforce,
         };
-        Self { rule, options, place: Place::here(), counts: Counters::new() }
+        Self { rule, options, place: Place::here(), counts: Counters::new(), own: OnceCell::new() }
     }
 
     #[must_use]
@@ -147,7 +150,27 @@ impl Site {
         &self.options
     }
 
+    /// Where the calls of this site are decided if nobody else was installed: known to the site, so that it need not be
+    /// looked up.
+    #[inline]
+    pub(crate) fn own_table(&self) -> Option<&OwnTable> {
+        if installed::is_anybody_else() {
+            return None;
+        }
+        Some(self.own.get_or_init(|| {
+            sites();
+            installed::process_wide().own_table(&self.rule)
+        }))
+    }
+
+    /// Counts a call that went at once.
+    #[inline]
+    pub(crate) fn count_passed(&self) {
+        self.counts.count_passed();
+    }
+
     /// Counts a decision, and turns it into what the function acts upon.
+    #[inline]
     pub(crate) fn settle(&self, decision: Decision) -> Result<Decision, Rejected> {
         self.counts.count(&decision);
         match self.options.mode {
@@ -164,45 +187,6 @@ impl fmt::Debug for Site {
             .field("place", &format_args!("{}", self.place))
             .field("counts", &self.counts())
             .finish_non_exhaustive()
-    }
-}
-
-struct Counters {
-    passed: AtomicU64,
-    rejected: AtomicU64,
-    waited: AtomicU64,
-    degraded: AtomicU64,
-}
-
-impl Counters {
-    const fn new() -> Self {
-        Self {
-            passed: AtomicU64::new(0),
-            rejected: AtomicU64::new(0),
-            waited: AtomicU64::new(0),
-            degraded: AtomicU64::new(0),
-        }
-    }
-
-    fn count(&self, decision: &Decision) {
-        let outcome = if decision.is_allowed() { &self.passed } else { &self.rejected };
-        outcome.fetch_add(1, Ordering::Relaxed);
-        if !decision.delay().is_zero() {
-            self.waited.fetch_add(1, Ordering::Relaxed);
-        }
-        if decision.decided_by() == DecidedBy::Degraded {
-            self.degraded.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    fn read(&self) -> Counts {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counts {
-            passed: read(&self.passed),
-            rejected: read(&self.rejected),
-            waited: read(&self.waited),
-            degraded: read(&self.degraded),
-        }
     }
 }
 

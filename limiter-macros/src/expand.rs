@@ -53,18 +53,28 @@ fn future(
     quote!(async move { #check #answer })
 }
 
-// Out: let DECISION = {
+// Out: {
 //          use ::limiter::__private as __limiter;
 //          static SITE: Site = Site::new(RULE);
 //          submit! { Registered(&SITE) }
+//          let entry = pass(&SITE, &(KEY), COST);
+//          if let Some(entry) = entry { if let Err(rejected) = entry.await { return ANSWER; } }
+//      }
+//
+// With `decision = "d"`:
+//
+//      let d = {
+//          ...
 //          let entry = enter(&SITE, &(KEY), COST);
 //          match entry.await { Ok(decision) => decision, Err(rejected) => { return ANSWER; } }
 //      };
 fn check(plan: &Plan, sig: &Signature, params: &Params) -> TokenStream {
     let [entry, decision, rejected] = ["entry", "decision", "rejected"].map(local);
-    let (enter, dot_await) = match plan.flow {
-        Flow::Sync => (quote!(enter_sync), TokenStream::new()),
-        _ => (quote!(enter), quote!(.await)),
+    let (enter, dot_await) = match (plan.flow, &plan.decision) {
+        (Flow::Sync, Some(_)) => (quote!(enter_sync), TokenStream::new()),
+        (Flow::Sync, None) => (quote!(pass_sync), TokenStream::new()),
+        (_, Some(_)) => (quote!(enter), quote!(.await)),
+        (_, None) => (quote!(pass), quote!(.await)),
     };
     let site_name = item("SITE");
     let (site, quotas) = site(plan, sig);
@@ -80,32 +90,51 @@ fn check(plan: &Plan, sig: &Signature, params: &Params) -> TokenStream {
         _ => quote!(as __limiter),
     };
     // A statement of its own, so that what the key borrowed is free again before the call waits or is answered.
-    let mut decide = quote! {
-        let #entry = #call;
-        match #entry #dot_await {
-            __limiter::Ok(#decision) => #decision,
-            __limiter::Err(#rejected) => { #answer }
-        }
+    let mut decide = match plan.decision {
+        Some(_) => quote! {
+            let #entry = #call;
+            match #entry #dot_await {
+                __limiter::Ok(#decision) => #decision,
+                __limiter::Err(#rejected) => { #answer }
+            }
+        },
+        None if plan.flow == Flow::Sync => quote! {
+            let #entry = #call;
+            if let __limiter::Err(#rejected) = #entry { #answer }
+        },
+        None => quote! {
+            let #entry = #call;
+            if let __limiter::Some(#entry) = #entry {
+                if let __limiter::Err(#rejected) = #entry.await { #answer }
+            }
+        },
     };
     if let Some(unless) = &plan.unless {
         let (twins, [unless]) = params.borrow([unless.to_token_stream()]);
         let unless = scoped(&twins, unless);
         let exempt = local("exempt");
-        decide = quote! {
-            let #exempt: bool = #unless;
-            if #exempt { __limiter::Decision::exempt() } else { #decide }
+        decide = match plan.decision {
+            Some(_) => quote! {
+                let #exempt: bool = #unless;
+                if #exempt { __limiter::Decision::exempt() } else { #decide }
+            },
+            None => quote! {
+                let #exempt: bool = #unless;
+                if !#exempt { #decide }
+            },
         };
     }
-    let name = plan.decision.as_ref().map_or_else(|| quote!(_), Ident::to_token_stream);
-    quote! {
-        let #name = {
-            use ::limiter::__private #imports;
-            #quotas
-            #constant_cost
-            static #site_name: __limiter::Site = #site;
-            __limiter::submit! { __limiter::Registered(&#site_name) }
-            #decide
-        };
+    let check = quote! {{
+        use ::limiter::__private #imports;
+        #quotas
+        #constant_cost
+        static #site_name: __limiter::Site = #site;
+        __limiter::submit! { __limiter::Registered(&#site_name) }
+        #decide
+    }};
+    match &plan.decision {
+        Some(name) => quote!(let #name = #check;),
+        None => check,
     }
 }
 

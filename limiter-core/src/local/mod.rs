@@ -1,5 +1,6 @@
 //! The limiter of this process.
 
+mod keyless;
 mod shard;
 mod stored_key;
 mod table;
@@ -11,10 +12,10 @@ use std::time::Duration;
 
 use table::AnyTable;
 
-use crate::clock::{Clock, SystemClock};
 use crate::limiter::{Answer, Call, Limiter};
 use crate::rule_map::RuleMap;
 use crate::strategy::Question;
+use crate::{Clock, SystemClock};
 use crate::{Cost, Decision, Key, LimitKey, Rule};
 
 /// Decides in this process alone. It needs no set-up, and is the default.
@@ -76,17 +77,21 @@ impl LocalLimiter {
     }
 
     pub(crate) fn look_sync(&self, rule: &Rule, key: &Key) -> Decision {
-        self.table(rule).look(key.as_bytes(), self.now())
+        self.table(rule).look(key, self.now())
     }
 
     pub(crate) fn forget_sync(&self, rule: &Rule, key: &Key) {
-        self.table(rule).forget(key.as_bytes());
+        self.table(rule).forget(key);
     }
 
     pub(crate) fn decide_sync(&self, rule: &Rule, key: &Key, cost: u64, longest_wait: Duration) -> Decision {
-        let longest_wait = u64::try_from(longest_wait.as_nanos()).unwrap_or(u64::MAX).min(FAR_AWAY);
-        let question = Question { now: self.now(), cost, longest_wait };
-        self.table(rule).decide(key.as_bytes(), question)
+        let question = Question { now: self.now(), cost, longest_wait: ticks(longest_wait) };
+        self.table(rule).decide(key, question)
+    }
+
+    /// What this limiter, which goes by the system's clock and lives for ever, keeps for `rule`.
+    pub(crate) fn own_table(&'static self, rule: &Rule) -> OwnTable {
+        OwnTable { table: self.table(rule), clock: SystemClock::default() }
     }
 
     fn table(&self, rule: &Rule) -> &dyn AnyTable {
@@ -100,6 +105,26 @@ impl LocalLimiter {
         };
         now.min(FAR_AWAY)
     }
+}
+
+/// What the limiter of this process keeps for one rule.
+pub(crate) struct OwnTable {
+    table: &'static dyn AnyTable,
+    clock: SystemClock,
+}
+
+impl OwnTable {
+    /// Decides as [`LocalLimiter::decide_sync`] does, and says nothing where the call goes now.
+    #[inline]
+    pub(crate) fn pass(&self, key: &Key, cost: u64, longest_wait: Duration) -> Option<Decision> {
+        let question =
+            Question { now: self.clock.now().min(FAR_AWAY), cost, longest_wait: ticks(longest_wait) };
+        self.table.pass(key, question)
+    }
+}
+
+fn ticks(wait: Duration) -> u64 {
+    if wait.is_zero() { 0 } else { u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX).min(FAR_AWAY) }
 }
 
 /// 146 years in nanoseconds: no clock and no wait gets past it, so that sums of times never overflow.

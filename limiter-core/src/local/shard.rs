@@ -29,6 +29,11 @@ struct Slot<S> {
 
 /// The states of one key, one for each quota: in place where there is one quota, as there mostly is.
 pub(super) trait States<T>: AsRef<[T]> + AsMut<[T]> + Send + 'static {
+    /// As many, so that the compiler knows how many there are.
+    type Terms: AsRef<[Terms]> + Send + Sync;
+
+    fn terms(terms: Box<[Terms]>) -> Self::Terms;
+
     fn collect(states: impl Iterator<Item = T>) -> Self;
 
     fn fresh<R: Room<State = T>>(terms: &[Terms]) -> Self
@@ -37,24 +42,60 @@ pub(super) trait States<T>: AsRef<[T]> + AsMut<[T]> + Send + 'static {
     {
         Self::collect(terms.iter().map(R::fresh))
     }
+
+    /// All of them as one word, where that is possible.
+    fn to_word<R: Room<State = T>>(&self) -> Option<u64> {
+        None
+    }
+
+    fn from_word<R: Room<State = T>>(_: u64) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
 }
 
 impl<T: Send + 'static> States<T> for [T; 1] {
+    type Terms = [Terms; 1];
+
+    fn terms(terms: Box<[Terms]>) -> [Terms; 1] {
+        [terms[0]]
+    }
+
+    #[inline]
+    fn to_word<R: Room<State = T>>(&self) -> Option<u64> {
+        R::to_word(&self[0])
+    }
+
+    #[inline]
+    fn from_word<R: Room<State = T>>(word: u64) -> Option<Self> {
+        R::from_word(word).map(|state| [state])
+    }
+
     fn collect(mut states: impl Iterator<Item = T>) -> Self {
         [states.next().expect("a rule has at least one quota")]
     }
 }
 
 impl<T: Send + 'static> States<T> for Box<[T]> {
+    type Terms = Box<[Terms]>;
+
+    fn terms(terms: Box<[Terms]>) -> Box<[Terms]> {
+        terms
+    }
+
     fn collect(states: impl Iterator<Item = T>) -> Self {
         states.collect()
     }
 }
 
 /// How many places a sweep looks at.
-const SWEEP: usize = 8;
+const SWEEP: usize = 32;
 /// How many keys a shard may hold without being swept: they may well call again.
 const KEPT: usize = 64;
+/// For how long, in nanoseconds, an idle key is kept while there is no need of its place: it may well call again.
+const GRACE: u64 = 1_000_000_000;
 /// In a full shard, all keys are looked through at most so many times in the longest window.
 const SEARCHES_PER_WINDOW: u64 = 64;
 
@@ -67,13 +108,13 @@ impl<S> Shard<S> {
         Self { slots: HashTable::new(), crowd, newest: 0, hand: 0, search_after: 0, calls: 0 }
     }
 
-    pub(super) fn find(&mut self, hash: u64, key: &[u8]) -> Option<&mut S> {
-        self.slots.find_mut(hash, |slot| slot.key.as_bytes() == key).map(|slot| &mut slot.states)
+    #[inline]
+    pub(super) fn find(&mut self, hash: u64, key: StoredKey) -> Option<&mut S> {
+        self.slots.find_mut(hash, |slot| slot.key == key).map(|slot| &mut slot.states)
     }
 
-    pub(super) fn insert(&mut self, (hash, key): (u64, &[u8]), states: S, rehash: impl Fn(&[u8]) -> u64) {
-        let slot = Slot { key: StoredKey::new(key), states };
-        self.slots.insert_unique(hash, slot, |slot| rehash(slot.key.as_bytes()));
+    pub(super) fn insert(&mut self, hash: u64, key: StoredKey, states: S, rehash: impl Fn(StoredKey) -> u64) {
+        self.slots.insert_unique(hash, Slot { key, states }, |slot| rehash(slot.key));
     }
 
     /// Counts a call, and says whether it is one of every so many.
@@ -100,15 +141,18 @@ impl<S> Shard<S> {
     }
 
     /// Looks at a few places and removes the idle keys among them. Returns how many that were.
-    pub(super) fn sweep<R: Room>(&mut self, terms: &[Terms], rehash: impl Fn(&[u8]) -> u64) -> usize
+    pub(super) fn sweep<R: Room>(&mut self, terms: &[Terms], rehash: impl Fn(StoredKey) -> u64) -> usize
     where
         S: States<R::State>,
     {
-        if self.slots.len() <= KEPT { 0 } else { self.look_at::<R>(SWEEP, terms, rehash) }
+        if self.slots.len() <= KEPT {
+            return 0;
+        }
+        self.look_at::<R>(SWEEP, self.newest.saturating_sub(GRACE), terms, rehash)
     }
 
     /// Looks at all places and removes all idle keys, unless that was done just before. Returns how many that were.
-    pub(super) fn remove_idle<R: Room>(&mut self, terms: &[Terms], rehash: impl Fn(&[u8]) -> u64) -> usize
+    pub(super) fn remove_idle<R: Room>(&mut self, terms: &[Terms], rehash: impl Fn(StoredKey) -> u64) -> usize
     where
         S: States<R::State>,
     {
@@ -117,10 +161,17 @@ impl<S> Shard<S> {
         }
         let longest = terms.iter().map(|terms| terms.window).max().unwrap_or_default();
         self.search_after = self.newest + longest.div_ceil(SEARCHES_PER_WINDOW);
-        self.look_at::<R>(usize::MAX, terms, rehash)
+        self.look_at::<R>(usize::MAX, self.newest, terms, rehash)
     }
 
-    fn look_at<R: Room>(&mut self, places: usize, terms: &[Terms], rehash: impl Fn(&[u8]) -> u64) -> usize
+    /// Removes the keys that have been idle since `time`.
+    fn look_at<R: Room>(
+        &mut self,
+        places: usize,
+        time: u64,
+        terms: &[Terms],
+        rehash: impl Fn(StoredKey) -> u64,
+    ) -> usize
     where
         S: States<R::State>,
     {
@@ -128,14 +179,14 @@ impl<S> Shard<S> {
         for _ in 0..places.min(all) {
             self.hand = if self.hand + 1 < all { self.hand + 1 } else { 0 };
             if let Ok(slot) = self.slots.get_bucket_entry(self.hand)
-                && strategy::is_idle::<R>(slot.get().states.as_ref(), terms, self.newest)
+                && strategy::is_idle::<R>(slot.get().states.as_ref(), terms, time)
             {
                 slot.remove();
             }
         }
         let left = self.slots.len();
         if left < all / 4 {
-            self.slots.shrink_to(left + left / 2, |slot| rehash(slot.key.as_bytes()));
+            self.slots.shrink_to(left + left / 2, |slot| rehash(slot.key));
         }
         before - left
     }

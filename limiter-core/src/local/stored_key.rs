@@ -4,51 +4,52 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use once_cell::sync::Lazy;
 
-/// A key of at most [`StoredKey::LONGEST`] bytes; short ones without an allocation.
-pub(super) enum StoredKey {
-    Short { length: u8, bytes: [u8; StoredKey::SHORT] },
-    Long(Box<[u8]>),
-}
+use crate::Key;
+
+/// A key in three words: compared, hashed and kept without a look at anything else.
+///
+/// Up to 22 bytes the key itself, with zeros behind and its length at the end. For a longer one a digest of 128 bits under
+/// a secret of this process, so that nobody can look for two keys of one digest, nor fill memory with long keys.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct StoredKey([u64; 3]);
+
+const WHOLE: usize = 22;
+/// Where the length of a whole key stands, for a digest. No whole key is so long.
+const DIGEST: u64 = 0xff;
 
 impl StoredKey {
-    /// With these a key takes 24 bytes.
-    const SHORT: usize = 22;
-    /// Longer keys are held as a digest, so that nobody can fill memory with long keys.
-    pub(super) const LONGEST: usize = 128;
-
-    pub(super) fn new(key: &[u8]) -> Self {
-        if key.len() > Self::SHORT {
-            return Self::Long(key.into());
-        }
-        let mut bytes = [0; Self::SHORT];
-        bytes[..key.len()].copy_from_slice(key);
-        #[expect(clippy::cast_possible_truncation, reason = "at most 22")]
-        Self::Short { length: key.len() as u8, bytes }
-    }
-
-    pub(super) fn as_bytes(&self) -> &[u8] {
-        match self {
-            Self::Short { length, bytes } => &bytes[..usize::from(*length)],
-            Self::Long(bytes) => bytes,
+    #[inline]
+    pub(super) fn new(key: &Key) -> Self {
+        match key.padded::<24>() {
+            Some((length, bytes)) if length <= WHOLE => {
+                let word = |at: usize| {
+                    u64::from_le_bytes(*bytes[at..].first_chunk().expect("24 bytes are three words"))
+                };
+                Self([word(0), word(8), word(16) | (length as u64) << 56])
+            }
+            _ => Self::digest(key.as_bytes()),
         }
     }
-}
 
-/// What stands for a key that is too long: a digest of 128 bits under a secret of this process, so that nobody can
-/// look for two keys of one digest. It starts with a byte that no encoded key starts with.
-pub(super) fn digest(key: &[u8]) -> [u8; 17] {
-    static SECRET: Lazy<RandomState> = Lazy::new(RandomState::new);
-    let half = |which: u8| {
-        let mut hasher = SECRET.build_hasher();
-        hasher.write_u8(which);
-        hasher.write(key);
-        hasher.finish().to_le_bytes()
-    };
-    let mut digest = [0; 17];
-    digest[0] = b'#';
-    digest[1..9].copy_from_slice(&half(0));
-    digest[9..].copy_from_slice(&half(1));
-    digest
+    #[cold]
+    fn digest(key: &[u8]) -> Self {
+        static SECRET: Lazy<RandomState> = Lazy::new(RandomState::new);
+        let half = |which: u8| {
+            let mut hasher = SECRET.build_hasher();
+            hasher.write_u8(which);
+            hasher.write(key);
+            hasher.finish()
+        };
+        Self([half(0), half(1), DIGEST << 56])
+    }
+
+    #[inline]
+    pub(super) fn hash(self, mut hasher: impl Hasher) -> u64 {
+        let [first, second, last] = self.0;
+        hasher.write_u128(u128::from(first) << 64 | u128::from(second));
+        hasher.write_u64(last);
+        hasher.finish()
+    }
 }
 
 #[cfg(test)]
@@ -63,20 +64,27 @@ mod tests {
         for i in 0..1_000u32 {
             let mut key = vec![b'x'; 1_000];
             key.extend(i.to_le_bytes());
-            let digest = digest(&key);
-            assert_eq!(digest, super::digest(&key), "a key has one digest");
-            assert_ne!(digest[1..9], digest[9..], "half of it says nothing new");
+            let StoredKey([first, second, _]) = StoredKey::digest(&key);
+            assert_eq!(StoredKey::digest(&key).0[..2], [first, second], "a key has one digest");
             // Each half alone, so that neither leans on the other.
-            assert!(seen.insert(digest[1..9].to_vec()) && seen.insert(digest[9..].to_vec()));
-            assert_eq!(digest[0], b'#');
+            assert!(seen.insert(first) && seen.insert(second));
         }
     }
 
     #[test]
-    fn a_key_is_stored_whole() {
-        for length in [0, 1, StoredKey::SHORT, StoredKey::SHORT + 1, StoredKey::LONGEST] {
-            let key: Vec<u8> = (1..=u8::try_from(length).unwrap()).collect();
-            assert_eq!(StoredKey::new(&key).as_bytes(), key);
+    fn different_keys_are_stored_differently() {
+        let bytes: Vec<Vec<u8>> = (0..200_usize)
+            .flat_map(|length| [vec![b'x'; length], vec![0; length], vec![0xff; length]])
+            .collect();
+        let keys: Vec<Key> = bytes.iter().map(|bytes| Key::of(bytes.as_slice())).collect();
+        let hash = |key: StoredKey| key.hash(std::hash::DefaultHasher::new());
+        for (i, one) in keys.iter().enumerate() {
+            for (j, other) in keys.iter().enumerate() {
+                let [one_stored, other_stored] = [one, other].map(StoredKey::new);
+                let same = one.as_bytes() == other.as_bytes();
+                assert_eq!(one_stored == other_stored, same, "{i} and {j}");
+                assert_eq!(hash(one_stored) == hash(other_stored), same, "{i} and {j}");
+            }
         }
     }
 }

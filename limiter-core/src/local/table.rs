@@ -1,6 +1,6 @@
 //! The keys of one rule, spread over shards.
 
-use std::hash::{BuildHasher as _, Hasher as _};
+use std::hash::BuildHasher as _;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,16 +8,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use hashbrown::DefaultHashBuilder;
 use once_cell::sync::OnceCell;
 
+use super::keyless::Keyless;
 use super::shard::{Shard, States};
-use super::stored_key::{StoredKey, digest};
-use crate::strategy::{self, Question, Room, Terms, Visitor};
-use crate::{Decision, Rule};
+use super::stored_key::StoredKey;
+use crate::strategy::{self, Question, Room, Terms, Visitor, token_bucket};
+use crate::{Decision, Key, Rule};
 
 /// The table of a rule, whatever its strategy.
 pub(super) trait AnyTable: Send + Sync {
-    fn decide(&self, key: &[u8], question: Question) -> Decision;
-    fn look(&self, key: &[u8], now: u64) -> Decision;
-    fn forget(&self, key: &[u8]);
+    /// [`decide`](Self::decide), which says nothing where the call goes now.
+    fn pass(&self, key: &Key, question: Question) -> Option<Decision>;
+    fn decide(&self, key: &Key, question: Question) -> Decision;
+    fn look(&self, key: &Key, now: u64) -> Decision;
+    fn forget(&self, key: &Key);
 }
 
 /// A table for `rule` that holds at most `max_keys` keys.
@@ -35,6 +38,16 @@ impl Visitor for Build<'_> {
 
     fn visit<R: Room>(self) -> Box<dyn AnyTable> {
         let terms = Terms::of(self.rule);
+        if R::HAS_BURST && terms.iter().all(token_bucket::whole::Room::suits) {
+            self.build::<token_bucket::whole::Room>(terms)
+        } else {
+            self.build::<R>(terms)
+        }
+    }
+}
+
+impl Build<'_> {
+    fn build<R: Room>(self, terms: Box<[Terms]>) -> Box<dyn AnyTable> {
         match terms.len() {
             1 => Box::new(Table::<R, [R::State; 1]>::new(terms, self.max_keys)),
             _ => Box::new(Table::<R, Box<[R::State]>>::new(terms, self.max_keys)),
@@ -42,8 +55,8 @@ impl Visitor for Build<'_> {
     }
 }
 
-struct Table<R, S> {
-    terms: Box<[Terms]>,
+struct Table<R: Room, S: States<R::State>> {
+    terms: S::Terms,
     max_keys: usize,
     /// How many keys all shards hold together, or are about to.
     keys: AtomicUsize,
@@ -53,7 +66,7 @@ struct Table<R, S> {
     /// Which shard is looked through next.
     next_swept: AtomicUsize,
     /// For calls without a key.
-    keyless: Mutex<Keyless<S>>,
+    keyless: Keyless<S>,
     room: PhantomData<fn() -> R>,
 }
 
@@ -61,47 +74,48 @@ struct Table<R, S> {
 #[repr(align(128))]
 struct Padded<S>(Mutex<Shard<S>>);
 
-struct Keyless<S> {
-    states: S,
-    newest: u64,
-}
-
 /// About how many keys a shard is meant for: few enough to grow without a pause that anybody notices.
 const KEYS_IN_A_SHARD: usize = 16_384;
 const MOST_SHARDS: usize = 1024;
 /// How many other shards are looked through for an idle key where one has none.
 const SHARDS_ASKED: usize = 8;
 /// Every so many calls to a shard, some places of the table are looked at for idle keys.
-const CALLS_PER_SWEEP: u32 = 16;
+const CALLS_PER_SWEEP: u32 = 64;
 
 impl<R: Room, S: States<R::State>> Table<R, S> {
     fn new(terms: Box<[Terms]>, max_keys: usize) -> Self {
         Self {
-            keyless: Mutex::new(Keyless { states: S::fresh::<R>(&terms), newest: 0 }),
+            keyless: Keyless::new::<R>(&terms),
             keys: AtomicUsize::new(0),
             shards: OnceCell::new(),
             hasher: DefaultHashBuilder::default(),
             next_swept: AtomicUsize::new(0),
             room: PhantomData,
-            terms,
+            terms: S::terms(terms),
             max_keys,
         }
     }
 
-    fn hash(&self, key: &[u8]) -> u64 {
-        let mut hasher = self.hasher.build_hasher();
-        hasher.write(key);
-        hasher.finish()
+    #[inline]
+    fn terms(&self) -> &[Terms] {
+        self.terms.as_ref()
     }
 
+    #[inline]
+    fn hash(&self, key: StoredKey) -> u64 {
+        key.hash(self.hasher.build_hasher())
+    }
+
+    #[inline]
     fn shards(&self) -> &[Padded<S>] {
         self.shards.get_or_init(|| {
             let count = (self.max_keys / KEYS_IN_A_SHARD).next_power_of_two().min(MOST_SHARDS);
-            (0..count).map(|_| Padded(Mutex::new(Shard::new::<R>(&self.terms)))).collect()
+            (0..count).map(|_| Padded(Mutex::new(Shard::new::<R>(self.terms())))).collect()
         })
     }
 
     /// Which shard has the key, by bits that the shard itself does not place it by.
+    #[inline]
     fn home(&self, hash: u64) -> usize {
         let spread = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
         usize::try_from(spread).expect("16 bits fit") & (self.shards().len() - 1)
@@ -114,7 +128,7 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
             self.keys.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
         };
         let found_room = |shard: &mut Shard<S>| {
-            let removed = shard.remove_idle::<R>(&self.terms, |key| self.hash(key));
+            let removed = shard.remove_idle::<R>(self.terms(), |key| self.hash(key));
             self.keys.fetch_sub(removed, Ordering::Relaxed);
             removed > 0
         };
@@ -127,31 +141,44 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
         reserved()
     }
 
+    /// The shard for a call at `now`.
+    #[inline]
+    fn enter(&self, home: usize, now: u64) -> MutexGuard<'_, Shard<S>> {
+        let mut shard = lock(&self.shards()[home].0);
+        shard.newest = now.max(shard.newest);
+        if shard.counts_to(CALLS_PER_SWEEP) {
+            self.sweep(home, &mut shard);
+        }
+        shard
+    }
+
     /// Decides for a key that has no place yet, and gives it one if it takes anything.
+    #[cold]
     fn decide_new(
         &self,
         home: usize,
         shard: &mut Shard<S>,
-        key: (u64, &[u8]),
+        (hash, key): (u64, StoredKey),
         question: Question,
     ) -> Decision {
-        let mut states = shard.first_states::<R>(&self.terms);
-        let decision = strategy::decide::<R>(states.as_mut(), &self.terms, question);
+        let mut states = shard.first_states::<R>(self.terms());
+        let decision = strategy::decide::<R>(states.as_mut(), self.terms(), question);
         if question.cost == 0 {
             return decision;
         }
         // The copy knows how much the crowd has spent, but only the crowd itself knows since when.
         if !decision.is_allowed() || !self.reserve(home, shard) {
-            return strategy::decide::<R>(shard.crowd.as_mut(), &self.terms, question);
+            return strategy::decide::<R>(shard.crowd.as_mut(), self.terms(), question);
         }
-        shard.insert(key, states, |key| self.hash(key));
+        shard.insert(hash, key, states, |key| self.hash(key));
         decision
     }
 
     /// Gives idle keys back while there is no hurry, all over the table, wherever calls come in.
+    #[cold]
     fn sweep(&self, home: usize, shard: &mut Shard<S>) {
         let sweep = |shard: &mut Shard<S>| {
-            let removed = shard.sweep::<R>(&self.terms, |key| self.hash(key));
+            let removed = shard.sweep::<R>(self.terms(), |key| self.hash(key));
             self.keys.fetch_sub(removed, Ordering::Relaxed);
         };
         self.with_next(home, shard, sweep);
@@ -175,76 +202,81 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
 }
 
 impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
-    fn decide(&self, key: &[u8], question: Question) -> Decision {
-        if key.is_empty() {
-            let Keyless { states, newest } = &mut *lock(&self.keyless);
-            *newest = question.now.max(*newest);
-            return strategy::decide::<R>(
-                states.as_mut(),
-                &self.terms,
-                Question { now: *newest, ..question },
-            );
-        }
-        with_bounded(key, |key| {
-            let hash = self.hash(key);
-            let home = self.home(hash);
-            let mut shard = lock(&self.shards()[home].0);
-            shard.newest = question.now.max(shard.newest);
-            let question = Question { now: shard.newest, ..question };
-            let decision = match shard.find(hash, key) {
-                Some(states) => strategy::decide::<R>(states.as_mut(), &self.terms, question),
-                None => self.decide_new(home, &mut shard, (hash, key), question),
+    fn pass(&self, key: &Key, question: Question) -> Option<Decision> {
+        let Question { now, cost, .. } = question;
+        if key.as_bytes().is_empty() {
+            let goes = |states: &mut S, now| strategy::goes::<R>(states.as_mut(), self.terms(), now, cost);
+            return if self.keyless.with::<R, bool>(now, goes) {
+                None
+            } else {
+                Some(self.decide(key, question))
             };
-            if shard.counts_to(CALLS_PER_SWEEP) {
-                self.sweep(home, &mut shard);
-            }
-            decision
-        })
-    }
-
-    fn look(&self, key: &[u8], now: u64) -> Decision {
-        let look = |states: &S, now| strategy::look::<R>(states.as_ref(), &self.terms, now);
-        if key.is_empty() {
-            let Keyless { states, newest } = &mut *lock(&self.keyless);
-            *newest = now.max(*newest);
-            return look(states, *newest);
         }
-        with_bounded(key, |key| {
-            let hash = self.hash(key);
-            let mut shard = lock(&self.shards()[self.home(hash)].0);
-            shard.newest = shard.newest.max(now);
-            let now = shard.newest;
-            match shard.find(hash, key) {
-                Some(states) => look(states, now),
-                None => look(&shard.crowd, now),
-            }
-        })
-    }
-
-    fn forget(&self, key: &[u8]) {
-        if key.is_empty() {
-            lock(&self.keyless).states = S::fresh::<R>(&self.terms);
-            return;
+        let key = StoredKey::new(key);
+        let hash = self.hash(key);
+        let home = self.home(hash);
+        let mut shard = self.enter(home, now);
+        let question = Question { now: shard.newest, ..question };
+        let Some(states) = shard.find(hash, key) else {
+            let decision = self.decide_new(home, &mut shard, (hash, key), question);
+            return Some(decision).filter(|decision| !decision.is_allowed() || !decision.delay().is_zero());
+        };
+        if strategy::goes::<R>(states.as_mut(), self.terms(), question.now, cost) {
+            return None;
         }
-        with_bounded(key, |key| {
-            let hash = self.hash(key);
-            let mut shard = lock(&self.shards()[self.home(hash)].0);
-            // It keeps its place: without one it might have to go with the crowd.
-            if let Some(states) = shard.find(hash, key) {
-                *states = S::fresh::<R>(&self.terms);
-                shard.search_again();
-            }
-        });
+        Some(strategy::decide::<R>(states.as_mut(), self.terms(), question))
     }
-}
 
-/// Hands on a key that is no longer than a table holds.
-fn with_bounded<T>(key: &[u8], then: impl FnOnce(&[u8]) -> T) -> T {
-    if key.len() > StoredKey::LONGEST { then(&digest(key)) } else { then(key) }
+    fn decide(&self, key: &Key, question: Question) -> Decision {
+        if key.as_bytes().is_empty() {
+            return self.keyless.with::<R, Decision>(question.now, |states, now| {
+                strategy::decide::<R>(states.as_mut(), self.terms(), Question { now, ..question })
+            });
+        }
+        let key = StoredKey::new(key);
+        let hash = self.hash(key);
+        let home = self.home(hash);
+        let mut shard = self.enter(home, question.now);
+        let question = Question { now: shard.newest, ..question };
+        match shard.find(hash, key) {
+            Some(states) => strategy::decide::<R>(states.as_mut(), self.terms(), question),
+            None => self.decide_new(home, &mut shard, (hash, key), question),
+        }
+    }
+
+    fn look(&self, key: &Key, now: u64) -> Decision {
+        let look = |states: &mut S, now| strategy::look::<R>(states.as_ref(), self.terms(), now);
+        if key.as_bytes().is_empty() {
+            return self.keyless.with::<R, Decision>(now, look);
+        }
+        let key = StoredKey::new(key);
+        let hash = self.hash(key);
+        let mut shard = lock(&self.shards()[self.home(hash)].0);
+        shard.newest = shard.newest.max(now);
+        let now = shard.newest;
+        match shard.find(hash, key) {
+            Some(states) => look(states, now),
+            None => look(&mut shard.crowd, now),
+        }
+    }
+
+    fn forget(&self, key: &Key) {
+        if key.as_bytes().is_empty() {
+            return self.keyless.with::<R, ()>(0, |states, _| *states = S::fresh::<R>(self.terms()));
+        }
+        let key = StoredKey::new(key);
+        let hash = self.hash(key);
+        let mut shard = lock(&self.shards()[self.home(hash)].0);
+        // It keeps its place: without one it might have to go with the crowd.
+        if let Some(states) = shard.find(hash, key) {
+            *states = S::fresh::<R>(self.terms());
+            shard.search_again();
+        }
+    }
 }
 
 /// A panic in the middle of a decision is a bug of ours; the state is numbers only, and stays usable.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -262,15 +294,16 @@ mod tests {
 
     impl<R: Room, S: States<R::State>> Table<R, S> {
         fn admits(&self, key: &[u8], now: u64, cost: u64) -> bool {
-            self.decide(key, Question { now, cost, longest_wait: 0 }).is_allowed()
+            self.decide(&Key::of(key), Question { now, cost, longest_wait: 0 }).is_allowed()
         }
 
         fn home_of(&self, key: &[u8]) -> usize {
-            self.home(self.hash(key))
+            self.home(self.hash(StoredKey::new(&Key::of(key))))
         }
 
         fn has_place(&self, key: &[u8]) -> bool {
-            lock(&self.shards()[self.home_of(key)].0).find(self.hash(key), key).is_some()
+            let stored = StoredKey::new(&Key::of(key));
+            lock(&self.shards()[self.home_of(key)].0).find(self.hash(stored), stored).is_some()
         }
     }
 

@@ -16,7 +16,7 @@ mod sliding_log;
 mod sliding_window;
 mod standing;
 mod terms;
-mod token_bucket;
+pub(crate) mod token_bucket;
 
 use std::fmt;
 
@@ -54,6 +54,18 @@ pub(crate) trait Room: 'static {
 
     /// How the state stands: a shortcut to what `earliest` says, never another opinion.
     fn standing(state: &Self::State, terms: &Terms, now: u64) -> Standing;
+
+    /// The state as one word, for rooms that need no more: it can be kept in an atomic, without a lock.
+    ///
+    /// Such a room must keep its promise also where `now` goes back from call to call.
+    fn to_word(_state: &Self::State) -> Option<u64> {
+        None
+    }
+
+    /// The state that [`to_word`](Self::to_word) made a word of.
+    fn from_word(_word: u64) -> Option<Self::State> {
+        None
+    }
 }
 
 /// Names every strategy once: its variant, its room, its name in the annotation, its promise.
@@ -152,12 +164,28 @@ pub(crate) fn decide<R: Room>(states: &mut [R::State], terms: &[Terms], question
     if delay > longest_wait {
         return Decision::exceeded(quota, delay, stand::<R>(states, terms, now));
     }
+    take::<R>(states, terms, turn, cost);
+    Decision::allowed(quota, turn, delay, stand::<R>(states, terms, now))
+}
+
+/// Lets a call go that may go now, and says whether it went: [`decide`] for most calls, without the words.
+#[inline]
+pub(crate) fn goes<R: Room>(states: &mut [R::State], terms: &[Terms], now: u64, cost: u64) -> bool {
+    let goes =
+        states.iter().zip(terms).all(|(state, terms)| R::earliest(state, terms, now, cost) == Some(now));
+    if goes {
+        take::<R>(states, terms, now, cost);
+    }
+    goes
+}
+
+#[inline]
+fn take<R: Room>(states: &mut [R::State], terms: &[Terms], at: u64, cost: u64) {
     if cost > 0 {
         for (state, terms) in states.iter_mut().zip(terms) {
-            R::take(state, terms, turn, cost);
+            R::take(state, terms, at, cost);
         }
     }
-    Decision::allowed(quota, turn, delay, stand::<R>(states, terms, now))
 }
 
 /// How a call of cost 1 would fare now.

@@ -12,6 +12,8 @@ pub(crate) struct Terms {
     pub(crate) capacity: u64,
     /// Calls that come within this time of the first one may be counted together.
     pub(crate) sample: u64,
+    /// How long one permit takes to come back, where that is a whole number of ticks, else 0.
+    pub(crate) interval: u64,
 }
 
 impl Terms {
@@ -25,7 +27,8 @@ impl Terms {
             } else {
                 1
             };
-            Self { permits: quota.permits(), window, capacity: quota.capacity(), sample }
+            let interval = if window.is_multiple_of(quota.permits()) { window / quota.permits() } else { 0 };
+            Self { permits: quota.permits(), window, capacity: quota.capacity(), sample, interval }
         };
         rule.quotas().iter().map(terms).collect()
     }
@@ -51,7 +54,7 @@ impl Terms {
             } else {
                 1
             };
-            Self { permits, window, capacity: permits, sample }
+            Self { permits, window, capacity: permits, sample, interval: 0 }
         };
         rule.quotas().iter().map(terms).collect()
     }
@@ -72,7 +75,7 @@ impl Terms {
         }
         let fills = u128::from(LONGEST_FILL) * u128::from(permits) / u128::from(window);
         let fills = u64::try_from(fills).unwrap_or(u64::MAX).min(Self::MOST_PERMITS);
-        Self { permits, window, capacity: capacity.min(fills), sample: 1 }
+        Self { permits, window, capacity: capacity.min(fills), sample: 1, interval: 0 }
     }
 }
 

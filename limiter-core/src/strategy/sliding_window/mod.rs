@@ -23,10 +23,12 @@ impl super::Room for Room {
         Log::with_room_for(terms.permits.min(samples + 1).min(MOST_AT_ONCE))
     }
 
+    #[inline]
     fn earliest(log: &Log, terms: &Terms, now: u64, cost: u64) -> Option<u64> {
         sliding_log::Room::earliest(log, terms, now, cost)
     }
 
+    #[inline]
     fn take(log: &mut Log, terms: &Terms, at: u64, cost: u64) {
         sliding_log::Room::take(log, terms, at, cost);
     }

@@ -1,5 +1,7 @@
 #![doc = include_str!("README.md")]
 
+pub(crate) mod whole;
+
 use super::{Standing, Terms};
 
 pub(crate) struct Room;
@@ -36,8 +38,8 @@ impl super::Room for Room {
             return Some(now);
         }
         // Rounded up, so that the level has truly fallen by then.
-        let at = (raised - top).div_ceil(u128::from(terms.permits));
-        Some(u64::try_from(at).unwrap_or(u64::MAX))
+        let wait = divide_up(raised - top - moment(now, terms), terms.permits);
+        Some(now.saturating_add(wait))
     }
 
     fn take(level: &mut Level, terms: &Terms, at: u64, cost: u64) {
@@ -59,6 +61,14 @@ impl Level {
 
     fn empty_at(self) -> u128 {
         u128::from(self.empty_at[1]) << 64 | u128::from(self.empty_at[0])
+    }
+}
+
+/// Most waits fit in a word, and words are divided much faster.
+fn divide_up(above: u128, below: u64) -> u64 {
+    match u64::try_from(above) {
+        Ok(above) => above.div_ceil(below),
+        Err(_) => u64::try_from(above.div_ceil(u128::from(below))).unwrap_or(u64::MAX),
     }
 }
 

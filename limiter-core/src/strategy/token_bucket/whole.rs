@@ -1,0 +1,119 @@
+//! The same bucket where a permit takes a whole number of ticks to come back.
+//!
+//! Then the moment at which the level will have fallen to nothing is a whole tick too, and one word holds it.
+
+use crate::strategy::{Room as AnyRoom, Standing, Terms};
+
+pub(crate) struct Room;
+
+/// See [`super::Level`]: here in ticks.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Level {
+    empty_at: u64,
+}
+
+/// Times stay below 2^63; with a bucket that fills within this time, all sums have room.
+const LONGEST_FILL: u64 = 1 << 61;
+
+impl Room {
+    /// Whether this room can do the work of the other.
+    pub(crate) fn suits(terms: &Terms) -> bool {
+        terms.interval > 0
+            && terms.capacity.checked_mul(terms.interval).is_some_and(|fill| fill <= LONGEST_FILL)
+    }
+}
+
+impl AnyRoom for Room {
+    type State = Level;
+
+    const HAS_BURST: bool = true;
+
+    #[cfg(feature = "redis")]
+    const LUA: &'static str = super::Room::LUA;
+
+    fn fresh(_: &Terms) -> Level {
+        Level::default()
+    }
+
+    #[inline]
+    fn earliest(level: &Level, terms: &Terms, now: u64, cost: u64) -> Option<u64> {
+        if cost > terms.capacity {
+            return None;
+        }
+        let raised = level.empty_at + cost * terms.interval;
+        let top = terms.capacity * terms.interval;
+        Some(if raised <= now + top { now } else { raised - top })
+    }
+
+    #[inline]
+    fn take(level: &mut Level, terms: &Terms, at: u64, cost: u64) {
+        level.empty_at = level.empty_at.max(at) + cost * terms.interval;
+    }
+
+    #[inline]
+    fn standing(level: &Level, terms: &Terms, now: u64) -> Standing {
+        let level = level.empty_at.saturating_sub(now);
+        let spare = (terms.capacity * terms.interval).saturating_sub(level);
+        Standing::fractions((spare.into(), terms.interval), (level.into(), 1))
+    }
+
+    /// Each call raises the level by its cost, and goes only if it is then no higher above its own time than the top. So
+    /// whichever order their times have, n calls in any interval of times are at most what fits there.
+    #[inline]
+    fn to_word(level: &Level) -> Option<u64> {
+        Some(level.empty_at)
+    }
+
+    #[inline]
+    fn from_word(empty_at: u64) -> Option<Level> {
+        Some(Level { empty_at })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::strategy::{Question, decide};
+    use crate::{Quota, Rule, Strategy};
+    use std::time::Duration;
+
+    /// Numbers that look drawn at random (splitmix64).
+    fn draw(seed: &mut u64) -> u64 {
+        *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (*seed ^ (*seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    #[test]
+    fn it_decides_as_the_room_for_all_rates() {
+        let mut seed = 1;
+        for _ in 0..2_000 {
+            let permits = 1 << (draw(&mut seed) % 10);
+            let window = Duration::from_nanos(permits << (draw(&mut seed) % 40));
+            let quota = Quota::new(permits, window).burst(1 + draw(&mut seed) % (2 * permits));
+            let terms = Terms::of(&Rule::new("bucket", Strategy::TokenBucket, quota));
+            assert!(Room::suits(&terms[0]), "{quota:?}");
+            let (mut whole, mut any) = ([Level::default()], [super::super::Level::default()]);
+            let mut now = draw(&mut seed) % (1 << 62);
+            for _ in 0..50 {
+                now = (now + draw(&mut seed) % (2 * terms[0].interval)).min(1 << 62);
+                let cost = draw(&mut seed) % (quota.capacity() + 2);
+                let longest_wait = (draw(&mut seed) % 3) * terms[0].interval;
+                let question = Question { now, cost, longest_wait };
+                let one = decide::<Room>(&mut whole, &terms, question);
+                let other = decide::<super::super::Room>(&mut any, &terms, question);
+                assert_eq!(format!("{one:?}"), format!("{other:?}"), "{quota:?} at {now} for {cost}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_bucket_that_takes_ages_to_fill_goes_elsewhere() {
+        let terms = |quota| Terms::of(&Rule::new("bucket", Strategy::TokenBucket, quota))[0];
+        let second = Duration::from_secs(1);
+        assert!(Room::suits(&terms(Quota::new(1_000, second))));
+        assert!(!Room::suits(&terms(Quota::new(3, second))), "a third of a second is no whole number");
+        assert!(!Room::suits(&terms(Quota::new(1, second).burst(u64::MAX))));
+    }
+}

@@ -1,0 +1,139 @@
+//! The monotonic clock of the machine.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use once_cell::sync::Lazy;
+
+use crate::Clock;
+
+/// The monotonic clock of the machine: the default.
+///
+/// All of them show one time, which begins when one is first made. Where the processor has a counter that can be trusted,
+/// it is read, because that takes a third of the time. The operating system's clock is right: the counter is set by it
+/// every millisecond, so that the two never differ by more than a few microseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemClock {
+    counter: &'static Counter,
+}
+
+impl Default for SystemClock {
+    /// The first one of a process finds out how fast the counter runs: mostly within a millisecond, at most 200.
+    fn default() -> Self {
+        static COUNTER: Lazy<Counter> = Lazy::new(Counter::new);
+        Self { counter: &COUNTER }
+    }
+}
+
+impl Clock for SystemClock {
+    #[inline]
+    fn now(&self) -> u64 {
+        self.counter.now()
+    }
+
+    fn sleep_until(&self, time: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let until = self.counter.start.checked_add(Duration::from_nanos(time));
+        Box::pin(async move {
+            match until {
+                Some(until) => tokio::time::sleep_until(until.into()).await,
+                None => std::future::pending().await,
+            }
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Counter {
+    counter: quanta::Clock,
+    /// What the counter said at `start`.
+    first: u64,
+    /// The right time is counted from here.
+    start: Instant,
+    /// The right time less the counter's, when they were last compared; it wraps around.
+    ahead: AtomicU64,
+    /// The counter's time when they were last compared.
+    compared: AtomicU64,
+}
+
+/// How long the counter is believed, in nanoseconds. It drifts by far less than a thousandth of that.
+const BELIEVED: u64 = 1_000_000;
+/// A comparison that took longer says little: the thread was interrupted in the middle.
+const LONGEST_COMPARISON: u64 = 2_000;
+
+impl Counter {
+    fn new() -> Self {
+        let counter = quanta::Clock::new();
+        let (first, start) = (counter.raw(), Instant::now());
+        // Long ago, so that the first reading compares.
+        let compared = AtomicU64::new(BELIEVED.wrapping_neg());
+        Self { counter, first, start, ahead: AtomicU64::new(0), compared }
+    }
+
+    #[inline]
+    fn now(&self) -> u64 {
+        let counted = self.counted();
+        // Far beyond as well where the counter went back, as it may from one processor to another.
+        if counted.wrapping_sub(self.compared.load(Ordering::Relaxed)) < BELIEVED {
+            counted.wrapping_add(self.ahead.load(Ordering::Relaxed))
+        } else {
+            self.compare(counted)
+        }
+    }
+
+    /// Nanoseconds since `start` by the counter.
+    #[inline]
+    fn counted(&self) -> u64 {
+        self.counter.delta_as_nanos(self.first, self.counter.raw())
+    }
+
+    /// The right time. What was counted is before it.
+    #[cold]
+    fn compare(&self, before: u64) -> u64 {
+        let elapsed = self.start.elapsed();
+        // 584 years of nanoseconds fit.
+        let right = elapsed.as_secs() * 1_000_000_000 + u64::from(elapsed.subsec_nanos());
+        let after = self.counted();
+        if after.wrapping_sub(before) <= LONGEST_COMPARISON {
+            // By the later reading, so that the counter shows no time that is yet to come.
+            self.ahead.store(right.wrapping_sub(after), Ordering::Relaxed);
+            self.compared.store(after, Ordering::Relaxed);
+        }
+        right
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever interrupts this thread, the clock's time lies between those of the operating system before and after.
+    #[test]
+    fn it_shows_the_time_of_the_operating_system() {
+        const DRIFT: u64 = 5_000;
+
+        let clock = SystemClock::default();
+        let right = || u64::try_from(clock.counter.start.elapsed().as_nanos()).unwrap();
+        let (start, mut readings) = (Instant::now(), 0_u64);
+        while start.elapsed() < Duration::from_millis(300) {
+            let (before, shown, after) = (right(), clock.now(), right());
+            assert!(before <= shown + DRIFT && shown <= after + DRIFT, "{before} <= {shown} <= {after}");
+            readings += 1;
+        }
+        assert!(readings > 100, "{readings} readings");
+    }
+
+    #[test]
+    fn a_counter_that_jumps_is_set_right() {
+        const HOUR: u64 = 3_600_000_000_000;
+
+        let counter = Counter::new();
+        // Since the last comparison it seems to have gone back, or far ahead, by an hour.
+        for compared in [counter.counted() + HOUR, counter.counted().wrapping_sub(HOUR)] {
+            counter.compared.store(compared, Ordering::Relaxed);
+            counter.ahead.store(HOUR, Ordering::Relaxed);
+            let (shown, after) = (counter.now(), counter.start.elapsed());
+            assert!(Duration::from_nanos(shown) <= after, "{shown} is yet to come at {after:?}");
+        }
+    }
+}
