@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use proc_macro2::{Span, TokenStream};
-use quote::{ToTokens as _, quote};
-use syn::{Error, Expr, ExprPath, Ident, Path, Signature, Type};
+use proc_macro2::Span;
+use quote::ToTokens as _;
+use syn::parse::{ParseStream, Parser as _};
+use syn::{Error, Expr, ExprPath, Ident, Path, Signature, Type, parse_quote};
 
 use crate::cost::Cost;
 use crate::errors::Errors;
 use crate::flow::{self, Flow};
+use crate::function::Function;
 use crate::number::Number;
 use crate::params::Params;
 use crate::parse::{Args, Value, unknown};
@@ -33,6 +35,8 @@ const ON_ERRORS: Choices = &[("local", "Local"), ("allow", "Allow"), ("deny", "D
 const MODES: Choices = &[("enforce", "Enforce"), ("shadow", "Shadow")];
 
 pub(crate) struct Plan {
+    /// Where the crate `limiter` is found.
+    pub(crate) krate: Path,
     /// `None`: module path and function name.
     pub(crate) name: Option<String>,
     pub(crate) strategy: Ident,
@@ -44,7 +48,7 @@ pub(crate) struct Plan {
     pub(crate) local: bool,
     pub(crate) on_error: Option<Ident>,
     pub(crate) shadow: bool,
-    pub(crate) key: TokenStream,
+    pub(crate) key: Expr,
     pub(crate) unless: Option<Expr>,
     pub(crate) fallback: Option<ExprPath>,
     pub(crate) decision: Option<Ident>,
@@ -62,24 +66,26 @@ impl Plan {
     }
 }
 
-pub(crate) fn check(args: &Args, sig: &Signature, errors: &mut Errors) -> Plan {
+pub(crate) fn check(args: &Args, Function { sig, body, .. }: &Function, errors: &mut Errors) -> Plan {
+    let params = Params::of(sig, body);
     let (flow, answer) = flow::of(sig);
     check_function(args, sig, flow, answer, errors);
     let strategy = choice(args.strategy.as_ref(), "strategy", STRATEGIES, errors);
     check_strategy(args, strategy.as_ref(), errors);
     let quotas = quotas(args, errors);
     Plan {
+        krate: optional(args.krate.as_ref(), krate, errors).unwrap_or_else(|| parse_quote!(::limiter)),
         name: optional(args.name.as_ref(), name, errors),
         strategy: strategy.unwrap_or_else(|| variant(DEFAULT_STRATEGY)),
         samples: optional(args.samples.as_ref(), samples, errors),
-        cost: Cost::read(args, sig, &quotas, errors),
+        cost: Cost::read(args, sig, &params, &quotas, errors),
         quotas,
         wait: optional(args.wait.as_ref(), length_of_time, errors),
         local: choice(args.store.as_ref(), "store", STORES, errors).is_some(),
         on_error: choice(args.on_error.as_ref(), "on_error", ON_ERRORS, errors),
         shadow: choice(args.mode.as_ref(), "mode", MODES, errors).is_some_and(|mode| mode == "Shadow"),
-        key: optional(args.key.as_ref(), |value| key::resolve(value, &Params::of(sig)), errors)
-            .unwrap_or_else(|| quote!(())),
+        key: optional(args.key.as_ref(), |value| key::resolve(value, &params), errors)
+            .unwrap_or_else(|| parse_quote!(())),
         unless: optional(args.unless.as_ref(), |value| expression(value, r#"unless = "p.is_admin""#), errors),
         fallback: optional(args.fallback.as_ref(), fallback, errors),
         decision: optional(args.decision.as_ref(), decision, errors),
@@ -227,6 +233,16 @@ pub(crate) fn expression(value: &Value, example: &str) -> syn::Result<Expr> {
 
 fn fallback(value: &Value) -> syn::Result<ExprPath> {
     value.parse(|| r#""fallback" is the name of a function, such as "busy" or "Self::busy""#.to_owned())
+}
+
+fn krate(value: &Value) -> syn::Result<Path> {
+    let expected = || r#""crate" is the path to this crate, such as crate = "shop::limiter""#.to_owned();
+    let path = |input: ParseStream<'_>| input.call(Path::parse_mod_style);
+    let parsed = match value {
+        Value::Quoted(quoted) => quoted.parse_with(path),
+        Value::Bare(tokens) => path.parse2(tokens.clone()),
+    };
+    parsed.map_err(|_| Error::new_spanned(value, expected()))
 }
 
 fn decision(value: &Value) -> syn::Result<Ident> {

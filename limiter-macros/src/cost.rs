@@ -16,21 +16,27 @@ pub(crate) enum Cost {
     /// An expression over constants, which may be those of a generic parameter.
     Constant { expr: Expr, generic: bool },
     /// An expression over the arguments.
-    Computed(TokenStream),
+    Computed(Expr),
 }
 
 impl Cost {
-    pub(crate) fn read(args: &Args, sig: &Signature, quotas: &[Quota], errors: &mut Errors) -> Cost {
+    pub(crate) fn read(
+        args: &Args,
+        sig: &Signature,
+        params: &Params,
+        quotas: &[Quota],
+        errors: &mut Errors,
+    ) -> Cost {
         let one = Cost::Fixed(1, Span::call_site());
         let Some(value) = &args.cost else { return one };
         let cost = match errors.catch(Number::parse(value, "cost")) {
             None => return one,
-            Some(Number::Constant(expr, _)) if is_constant(&expr, &Params::of(sig).bindings()) => {
+            Some(Number::Constant(expr, _)) if is_constant(&expr, &params.bindings()) => {
                 // An `impl` has generics that nobody shows us.
                 let generic = sig.receiver().is_some() || names_generic(expr.to_token_stream(), sig);
                 return Cost::Constant { expr, generic };
             }
-            Some(Number::Constant(expr, _)) => return Cost::Computed(expr.into_token_stream()),
+            Some(Number::Constant(expr, _)) => return Cost::Computed(expr),
             Some(Number::Literal(cost, _)) => cost,
         };
         let smallest = quotas.iter().filter_map(Quota::capacity).min();

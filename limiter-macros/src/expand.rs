@@ -6,7 +6,7 @@ use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens as _, quote, quote_spanned};
 use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
-use syn::{ReturnType, Signature};
+use syn::{Error, Expr, ReturnType, Signature, parse_quote};
 
 use crate::check::Plan;
 use crate::cost::Cost;
@@ -21,36 +21,60 @@ use crate::quota::Quota;
 //
 // In:  fn f(PARAMETERS) -> impl Future<Output = T> { BODY }
 // Out: fn f(PARAMETERS) -> impl Future<Output = T> { async move { CHECK (move || { BODY })().await } }
-pub(crate) fn expand(plan: &Plan, function: Function) -> TokenStream {
+//
+// Several limits are several checks, in the order they were written.
+pub(crate) fn expand(plans: &[Plan], function: Function) -> TokenStream {
+    let mut params = Params::of(&function.sig, &function.body);
     let Function { attributes, visibility, mut sig, body } = function;
-    let mut params = Params::of(&sig);
-    if plan.fallback.is_some() {
+    let [plan, ..] = plans else { return TokenStream::new() };
+    if plans.iter().any(|plan| plan.fallback.is_some()) {
         params.rename(&mut sig);
     }
-    let mut check = check(plan, &sig, &params);
-    check.extend(params.rebind());
-    let Body { attributes: inner_attributes, statements } = &body;
+    let mut check: TokenStream =
+        plans.iter().enumerate().map(|(index, plan)| check(plan, index, &sig, &params)).collect();
+    check.extend(params.rebind(&plan.krate));
+    let statements = &body.statements;
     let limited = match plan.flow {
         Flow::Sync | Flow::Async => quote!(#check #statements),
-        Flow::Future => future(&check, &body, body.async_block(), None),
-        Flow::BoxedFuture => {
-            let future = future(&check, &body, body.pinned_async_block(), Some(&sig.output));
-            quote!(::limiter::__private::Box::pin(#future))
-        }
+        Flow::Future | Flow::BoxedFuture => future(&check, &body, &sig.output, plan),
     };
-    quote!(#(#attributes)* #visibility #sig { #inner_attributes #limited })
+    let block = body.with(&limited);
+    quote!(#(#attributes)* #visibility #sig #block)
+}
+
+/// The function as it was written, behind its mistakes; what only the attribute used or bound causes no more of them.
+pub(crate) fn unlimited(plans: &[Plan], function: Function, mistakes: &Error) -> TokenStream {
+    let used = Params::of(&function.sig, &function.body).used();
+    let decisions = plans.iter().filter_map(|Plan { krate, decision, .. }| {
+        let name = decision.as_ref()?;
+        Some(quote!(let #name = #krate::__private::Decision::exempt(); let _ = #name;))
+    });
+    let Function { attributes, visibility, sig, body } = &function;
+    let (mistakes, statements) = (mistakes.to_compile_error(), &body.statements);
+    let block = body.with(&quote!(#used #(#decisions)* #statements));
+    quote!(#mistakes #(#attributes)* #visibility #sig #block)
 }
 
 /// A body that is one async block takes the check inside; any other makes its future behind the check.
 fn future(
     check: &TokenStream,
     body: &Body,
-    async_block: Option<TokenStream>,
-    output: Option<&ReturnType>,
+    output: &ReturnType,
+    Plan { krate, flow, .. }: &Plan,
 ) -> TokenStream {
     let statements = &body.statements;
+    let (async_block, output) = match flow {
+        Flow::BoxedFuture => (body.pinned_async_block(), Some(output)),
+        _ => (body.async_block(), None),
+    };
+    let wrap = match (flow, &async_block) {
+        (Flow::BoxedFuture, _) => quote!(#krate::__private::Box::pin),
+        (_, Some(inside)) => return quote!(async move { #check #inside }),
+        // Nobody shall be told that this could be an `async fn`: what was written could not.
+        (_, None) => quote!(#krate::__private::identity),
+    };
     let answer = async_block.unwrap_or_else(|| quote!((move || #output { #statements })().await));
-    quote!(async move { #check #answer })
+    quote!(#wrap(async move { #check #answer }))
 }
 
 // Out: let DECISION = {
@@ -60,14 +84,14 @@ fn future(
 //          let entry = enter(&SITE, &(KEY), COST);
 //          match entry.await { Ok(decision) => decision, Err(rejected) => { return ANSWER; } }
 //      };
-fn check(plan: &Plan, sig: &Signature, params: &Params) -> TokenStream {
+fn check(plan: &Plan, index: usize, sig: &Signature, params: &Params) -> TokenStream {
     let [entry, decision, rejected] = ["entry", "decision", "rejected"].map(local);
     let (enter, dot_await) = match plan.flow {
         Flow::Sync => (quote!(enter_sync), TokenStream::new()),
         _ => (quote!(enter), quote!(.await)),
     };
     let site_name = item("SITE");
-    let (site, quotas) = site(plan, sig);
+    let (site, quotas) = site(plan, index, sig);
     let (cost, constant_cost) = cost(plan);
     let (twins, [key, cost]) = params.borrow([plan.key.clone(), cost]);
     let key = quote_spanned!(at(key.span())=> &(#key));
@@ -88,18 +112,19 @@ fn check(plan: &Plan, sig: &Signature, params: &Params) -> TokenStream {
         }
     };
     if let Some(unless) = &plan.unless {
-        let (twins, [unless]) = params.borrow([unless.to_token_stream()]);
-        let unless = scoped(&twins, unless);
+        let (twins, [unless]) = params.borrow([unless.clone()]);
+        let unless = scoped(&twins, unless.into_token_stream());
         let exempt = local("exempt");
         decide = quote! {
             let #exempt: bool = #unless;
             if #exempt { __limiter::Decision::exempt() } else { #decide }
         };
     }
-    let name = plan.decision.as_ref().map_or_else(|| quote!(_), Ident::to_token_stream);
+    let Plan { krate, decision, .. } = plan;
+    let name = decision.as_ref().map_or_else(|| quote!(_), Ident::to_token_stream);
     quote! {
         let #name = {
-            use ::limiter::__private #imports;
+            use #krate::__private #imports;
             #quotas
             #constant_cost
             static #site_name: __limiter::Site = #site;
@@ -113,23 +138,22 @@ fn check(plan: &Plan, sig: &Signature, params: &Params) -> TokenStream {
 ///
 /// In: `cost = MOST_ROWS`
 /// Out: `const COST: u64 = affordable(QUOTAS, MOST_ROWS);`, in the call itself where that may need generics.
-fn cost(plan: &Plan) -> (TokenStream, Option<TokenStream>) {
+fn cost(plan: &Plan) -> (Expr, Option<TokenStream>) {
     let (quotas, name) = (item("QUOTAS"), item("COST"));
     let affordable = |span, cost| quote_spanned!(at(span)=> __limiter::affordable(#quotas, #cost));
+    let constant = |affordable| (parse_quote!(#name), Some(quote!(const #name: u64 = #affordable;)));
     match &plan.cost {
         Cost::Computed(expr) => (expr.clone(), None),
         Cost::Fixed(permits, span) if plan.cost_is_unchecked() => {
-            let affordable = affordable(*span, Literal::u64_unsuffixed(*permits).into_token_stream());
-            (name.to_token_stream(), Some(quote!(const #name: u64 = #affordable;)))
+            constant(affordable(*span, Literal::u64_unsuffixed(*permits).into_token_stream()))
         }
-        Cost::Fixed(permits, _) => (Literal::u64_suffixed(*permits).into_token_stream(), None),
+        Cost::Fixed(permits, _) => {
+            let permits = Literal::u64_suffixed(*permits);
+            (parse_quote!(#permits), None)
+        }
         Cost::Constant { expr, generic } => {
             let affordable = affordable(expr.span(), quote_spanned!(at(expr.span())=> (#expr) as i128));
-            if *generic {
-                (quote!(const { #affordable }), None)
-            } else {
-                (name.to_token_stream(), Some(quote!(const #name: u64 = #affordable;)))
-            }
+            if *generic { (parse_quote!(const { #affordable }), None) } else { constant(affordable) }
         }
     }
 }
@@ -166,9 +190,13 @@ fn answer(plan: &Plan, sig: &Signature, params: &Params, rejected: &Ident) -> To
 /// The site, and the quotas where they stand apart: several, or such that a constant cost must be compared with.
 ///
 /// Out: `Site::new(Rule::new(NAME, Strategy::SlidingWindow, quota(3, 4000))).wait(100)`
-fn site(plan: &Plan, sig: &Signature) -> (TokenStream, Option<TokenStream>) {
+fn site(plan: &Plan, index: usize, sig: &Signature) -> (TokenStream, Option<TokenStream>) {
     let own_name = || {
-        let function = format!("::{}", sig.ident.unraw());
+        let function = match index {
+            0 => format!("::{}", sig.ident.unraw()),
+            // The second limit of a function is another one.
+            _ => format!("::{}#{}", sig.ident.unraw(), index + 1),
+        };
         quote!(__limiter::concat!(__limiter::module_path!(), #function))
     };
     let name = plan.name.as_ref().map_or_else(own_name, |name| quote!(#name));

@@ -1,9 +1,9 @@
 //! The annotated function: its signature is read, its body is carried through unread.
 
-use proc_macro2::{Delimiter, Group, TokenStream};
+use proc_macro2::{Delimiter, Group, Span, TokenStream};
 use quote::{ToTokens as _, quote};
 use syn::parse::{Parse, ParseStream, Parser as _};
-use syn::{Attribute, Error, Path, Signature, Token, Visibility, parenthesized};
+use syn::{Attribute, Error, Meta, Path, Signature, Token, Visibility, parenthesized};
 
 pub(crate) struct Function {
     pub(crate) attributes: Vec<Attribute>,
@@ -23,6 +23,24 @@ impl Function {
     }
 }
 
+impl Function {
+    /// Takes the other limits of the function along, in the order they were written.
+    ///
+    /// An attribute further down would be expanded later, and so put its check in front of ours.
+    pub(crate) fn take_limits(&mut self) -> Vec<TokenStream> {
+        let is_limit = |attribute: &Attribute| {
+            attribute.path().segments.last().is_some_and(|segment| segment.ident == "rate_limit")
+        };
+        let (limits, others) = self.attributes.drain(..).partition(is_limit);
+        self.attributes = others;
+        let options = |limit: Attribute| match limit.meta {
+            Meta::List(list) => list.tokens,
+            Meta::Path(_) | Meta::NameValue(_) => TokenStream::new(),
+        };
+        Vec::into_iter(limits).map(options).collect()
+    }
+}
+
 impl Parse for Function {
     fn parse(input: ParseStream<'_>) -> syn::Result<Function> {
         Ok(Function {
@@ -39,16 +57,27 @@ pub(crate) struct Body {
     /// `#![...]`: these must stay in front.
     pub(crate) attributes: TokenStream,
     pub(crate) statements: TokenStream,
+    /// Where the braces stand.
+    span: Span,
 }
 
 impl Body {
     pub(crate) fn of(block: &Group) -> Body {
         let split = |input: ParseStream<'_>| {
             let attributes = input.call(Attribute::parse_inner)?;
-            Ok(Body { attributes: quote!(#(#attributes)*), statements: input.parse()? })
+            Ok(Body { attributes: quote!(#(#attributes)*), statements: input.parse()?, span: block.span() })
         };
-        let unread = || Body { attributes: TokenStream::new(), statements: block.stream() };
+        let unread =
+            || Body { attributes: TokenStream::new(), statements: block.stream(), span: block.span() };
         split.parse2(block.stream()).unwrap_or_else(|_| unread())
+    }
+
+    /// Braces of the user's around other statements, so that what is said of the block is said there.
+    pub(crate) fn with(&self, statements: &TokenStream) -> Group {
+        let attributes = &self.attributes;
+        let mut block = Group::new(Delimiter::Brace, quote!(#attributes #statements));
+        block.set_span(self.span);
+        block
     }
 
     /// The inside of a body that is an async block and nothing else.

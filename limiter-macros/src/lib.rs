@@ -17,6 +17,7 @@ mod quota;
 mod suggest;
 #[cfg(test)]
 mod tests;
+mod through;
 mod twin;
 
 use proc_macro2::TokenStream;
@@ -71,17 +72,25 @@ pub fn derive_limit_key(item: proc_macro::TokenStream) -> proc_macro::TokenStrea
 
 /// A mistake breaks one line, not the crate: the item stays as it was written, without a limit.
 fn limit(attribute: TokenStream, item: &TokenStream) -> TokenStream {
-    limited(attribute, item.clone()).unwrap_or_else(|errors| {
-        let errors = errors.into_compile_error();
-        quote!(#errors #item)
-    })
+    match function::Function::parse(item.clone()) {
+        Err(error) => {
+            let error = error.into_compile_error();
+            quote!(#error #item)
+        }
+        Ok(function) => limited(attribute, function),
+    }
 }
 
-fn limited(attribute: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
-    let function = function::Function::parse(item)?;
+fn limited(attribute: TokenStream, mut function: function::Function) -> TokenStream {
     let mut errors = errors::Errors::default();
-    let args = parse::Args::parse(attribute, &mut errors);
-    let plan = check::check(&args, &function.sig, &mut errors);
-    errors.finish()?;
-    Ok(expand::expand(&plan, function))
+    let attributes = std::iter::once(attribute).chain(function.take_limits());
+    let plan = |attribute| {
+        let args = parse::Args::parse(attribute, &mut errors);
+        check::check(&args, &function, &mut errors)
+    };
+    let plans: Vec<_> = attributes.map(plan).collect();
+    match errors.finish() {
+        Ok(()) => expand::expand(&plans, function),
+        Err(errors) => expand::unlimited(&plans, function, &errors),
+    }
 }

@@ -14,20 +14,20 @@ use crate::suggest;
 
 /// Names each option once: the fields of `Args`, the names it is parsed by, and the names it suggests.
 macro_rules! options {
-    ($($name:ident),+) => {
+    ($($field:ident $name:literal),+) => {
         #[derive(Default)]
         pub(crate) struct Args {
-            $(pub(crate) $name: Option<Value>,)+
+            $(pub(crate) $field: Option<Value>,)+
             /// How many options could not be read.
             unread: usize,
         }
 
         impl Args {
-            const NAMES: &[&str] = &[$(stringify!($name)),+];
+            const NAMES: &[&str] = &[$($name),+];
 
             fn slot(&mut self, name: &str) -> Option<&mut Option<Value>> {
                 match name {
-                    $(stringify!($name) => Some(&mut self.$name),)+
+                    $($name => Some(&mut self.$field),)+
                     _ => None,
                 }
             }
@@ -36,8 +36,23 @@ macro_rules! options {
 }
 
 options! {
-    name, strategy, key, qps, window, limits, burst, samples, cost, wait, fallback, store, on_error, unless, mode,
-    decision
+    name "name",
+    strategy "strategy",
+    key "key",
+    qps "qps",
+    window "window",
+    limits "limits",
+    burst "burst",
+    samples "samples",
+    cost "cost",
+    wait "wait",
+    fallback "fallback",
+    store "store",
+    on_error "on_error",
+    unless "unless",
+    mode "mode",
+    decision "decision",
+    krate "crate"
 }
 
 impl Args {
