@@ -249,6 +249,23 @@
 //! # }
 //! ```
 //!
+//! Where the limits have different keys, write several attributes. They are checked in the order written, and a call that
+//! a later one rejects keeps what it has taken from the earlier ones, so put the one that rejects most often first.
+//!
+//! ```
+//! use limiter::{Rejected, rate_limit};
+//!
+//! #[rate_limit(key = "user", qps = 3)]
+//! #[rate_limit(key = "tenant", qps = 100)]
+//! async fn search(tenant: u32, user: u64) -> Result<(), Rejected> {
+//!     Ok(())
+//! }
+//! # #[tokio::main(flavor = "current_thread")] async fn main() {
+//! # for _ in 0..3 { search(1, 1).await.unwrap(); }
+//! # assert_eq!(search(1, 1).await.unwrap_err().limit(), 3);
+//! # }
+//! ```
+//!
 //! # Methods, traits, functions that are not async
 //!
 //! The signature and the body stay as you wrote them, so the attribute goes on methods, on the functions of a trait's

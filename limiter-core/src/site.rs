@@ -14,6 +14,8 @@ pub struct Site {
     rule: Rule,
     options: Options,
     place: Place,
+    /// Module path and name of the function, where the rule is not called after them.
+    function: &'static str,
     counts: Counters,
 }
 
@@ -99,7 +101,14 @@ impl Site {
             on_error: None,
             mode: Mode::Enforce,
         };
-        Self { rule, options, place: Place::here(), counts: Counters::new() }
+        Self { rule, options, place: Place::here(), function: "", counts: Counters::new() }
+    }
+
+    /// The function, where the rule has another name.
+    #[must_use]
+    pub const fn of(mut self, function: &'static str) -> Self {
+        self.function = function;
+        self
     }
 
     #[must_use]
@@ -140,7 +149,16 @@ impl Site {
 
     /// How its calls fared so far.
     pub fn counts(&self) -> Counts {
-        self.counts.read()
+        let copies = inventory::iter::<Registered>.into_iter().map(|site| site.0);
+        copies
+            .filter(|site| self.is_copy_of(site))
+            .fold(Counts::default(), |sum, site| site.counts.add_to(sum))
+    }
+
+    /// Whether both are one annotated function: other macros, such as axum's `debug_handler`, write it twice.
+    fn is_copy_of(&self, other: &Site) -> bool {
+        let identity = |site: &Self| (site.place, site.function);
+        identity(self) == identity(other) && self.rule == other.rule
     }
 
     pub(crate) fn options(&self) -> &Options {
@@ -195,13 +213,13 @@ impl Counters {
         }
     }
 
-    fn read(&self) -> Counts {
+    fn add_to(&self, sum: Counts) -> Counts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counts {
-            passed: read(&self.passed),
-            rejected: read(&self.rejected),
-            waited: read(&self.waited),
-            degraded: read(&self.degraded),
+            passed: sum.passed + read(&self.passed),
+            rejected: sum.rejected + read(&self.rejected),
+            waited: sum.waited + read(&self.waited),
+            degraded: sum.degraded + read(&self.degraded),
         }
     }
 }
@@ -229,7 +247,8 @@ pub fn sites() -> &'static [&'static Site] {
     static SITES: OnceCell<Vec<&'static Site>> = OnceCell::new();
     SITES.get_or_init(|| {
         let mut sites: Vec<_> = inventory::iter::<Registered>.into_iter().map(|site| site.0).collect();
-        sites.sort_by_key(|site| (site.rule.name(), site.place.file, site.place.line));
+        sites.sort_by_key(|site| (site.rule.name(), site.place.file, site.place.line, site.function));
+        sites.dedup_by(|one, other| one.is_copy_of(other));
         for pair in sites.windows(2) {
             let [one, other] = [pair[0], pair[1]];
             if one.rule.name() == other.rule.name() {

@@ -24,7 +24,8 @@ pub async fn get_order(&self, id: Path<u64>, p: Person) -> String {
                 __limiter::Ok(__limiter_decision) => __limiter_decision,
                 __limiter::Err(__limiter_rejected) => {
                     let __limiter_answer = __limiter::Answered(Self::busy(self, id, p, __limiter_rejected));
-                    return (&__limiter_answer).kind().resolve(__limiter_answer).await;
+                    let __limiter_kind = (&__limiter_answer).kind();
+                    return __limiter_kind.resolve(__limiter_answer).await;
                 }
             }
         }

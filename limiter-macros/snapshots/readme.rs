@@ -12,7 +12,8 @@ async fn get_order(p: Person) -> String {
             __limiter::Ok(__limiter_decision) => __limiter_decision,
             __limiter::Err(__limiter_rejected) => {
                 let __limiter_answer = __limiter::Answered(busy(p, __limiter_rejected));
-                return (&__limiter_answer).kind().resolve(__limiter_answer).await;
+                let __limiter_kind = (&__limiter_answer).kind();
+                return __limiter_kind.resolve(__limiter_answer).await;
             }
         }
     };

@@ -180,10 +180,12 @@ fn answer(plan: &Plan, sig: &Signature, params: &Params, rejected: &Ident) -> To
     if plan.flow == Flow::Sync {
         return quote_spanned!(span=> return #call;);
     }
-    let answer = local("answer");
+    let [answer, kind] = ["answer", "kind"].map(local);
+    // Statements of their own, so that no reference to the answer is held while it is waited for.
     quote_spanned! {span=>
         let #answer = __limiter::Answered(#call);
-        return (&#answer).kind().resolve(#answer).await;
+        let #kind = (&#answer).kind();
+        return #kind.resolve(#answer).await;
     }
 }
 
@@ -191,15 +193,16 @@ fn answer(plan: &Plan, sig: &Signature, params: &Params, rejected: &Ident) -> To
 ///
 /// Out: `Site::new(Rule::new(NAME, Strategy::SlidingWindow, quota(3, 4000))).wait(100)`
 fn site(plan: &Plan, index: usize, sig: &Signature) -> (TokenStream, Option<TokenStream>) {
-    let own_name = || {
-        let function = match index {
-            0 => format!("::{}", sig.ident.unraw()),
-            // The second limit of a function is another one.
-            _ => format!("::{}#{}", sig.ident.unraw(), index + 1),
-        };
-        quote!(__limiter::concat!(__limiter::module_path!(), #function))
+    let function = match index {
+        0 => format!("::{}", sig.ident.unraw()),
+        // The second limit of a function is another one.
+        _ => format!("::{}#{}", sig.ident.unraw(), index + 1),
     };
-    let name = plan.name.as_ref().map_or_else(own_name, |name| quote!(#name));
+    let function = quote!(__limiter::concat!(__limiter::module_path!(), #function));
+    let (name, of) = match &plan.name {
+        None => (function, None),
+        Some(name) => (quote!(#name), Some(quote!(.of(#function)))),
+    };
     let strategy = &plan.strategy;
     let strategy = quote!(__limiter::Strategy::#strategy);
     let quotas: Vec<_> = plan.quotas.iter().map(quota).collect();
@@ -224,7 +227,7 @@ fn site(plan: &Plan, index: usize, sig: &Signature) -> (TokenStream, Option<Toke
     let local = plan.local.then(|| quote!(.local()));
     let on_error = plan.on_error.as_ref().map(|choice| quote!(.on_error(__limiter::OnError::#choice)));
     let shadow = plan.shadow.then(|| quote!(.shadow()));
-    (quote!(__limiter::Site::new(__limiter::Rule::#rule #samples) #wait #local #on_error #shadow), apart)
+    (quote!(__limiter::Site::new(__limiter::Rule::#rule #samples) #of #wait #local #on_error #shadow), apart)
 }
 
 // Out: quota(3, 4000).burst(5)

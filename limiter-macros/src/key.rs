@@ -84,7 +84,9 @@ fn borrow_part(part: &mut Expr) {
 }
 
 fn unknown_name(name: &Ident, bindings: &[Ident], has_self: bool) -> String {
-    let bindings: Vec<_> = bindings.iter().map(ToString::to_string).collect();
+    // What `async_trait` made of a `_` is no name that anybody wrote.
+    let bindings = bindings.iter().map(ToString::to_string).filter(|binding| !binding.starts_with("__arg"));
+    let bindings: Vec<_> = bindings.collect();
     if name == "self" {
         return r#"this function has no "self"; write a parameter, such as key = "p.id""#.to_owned();
     }

@@ -54,6 +54,20 @@ use quote::quote;
 /// | `unless` | an expression over the arguments; where it is true the call is not limited | |
 /// | `mode` | `"enforce"`, or `"shadow"`: decide and report, but let every call through | `"enforce"` |
 /// | `decision` | a name under which the body can read the `Decision` that let it in | |
+/// | `crate` | the path to this crate, where it has another name: `"shop::limiter"` | `::limiter` |
+///
+/// # Several on one function
+///
+/// They are checked in the order written, each with its own key. A call that a later one rejects keeps what it has taken
+/// from the earlier ones; to take from all or from none, write one with `limits`. The second limit is called
+/// `path::function#2`, unless it has a `name`.
+///
+/// ```
+/// # use limiter::{Rejected, rate_limit};
+/// #[rate_limit(key = "user", qps = 3)]
+/// #[rate_limit(key = "tenant", qps = 100)]
+/// async fn search(tenant: u32, user: u64) -> Result<(), Rejected> { Ok(()) }
+/// ```
 #[proc_macro_attribute]
 pub fn rate_limit(
     attribute: proc_macro::TokenStream,
@@ -65,7 +79,9 @@ pub fn rate_limit(
 /// Lets a type be the `key` of a limit.
 ///
 /// A struct with one field has the key of that field; all other types are told apart by their fields and variants.
-#[proc_macro_derive(LimitKey)]
+///
+/// Where the crate has another name, `#[limit_key(crate = "shop::limiter")]` says which.
+#[proc_macro_derive(LimitKey, attributes(limit_key))]
 pub fn derive_limit_key(item: proc_macro::TokenStream) -> proc_macro::TokenStream {
     derive::limit_key(item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }

@@ -160,7 +160,8 @@ impl Param {
     fn of(index: usize, param: &PatType, body: &Body) -> Param {
         let (attributes, mut pat) = (param.attrs.clone(), (*param.pat).clone());
         let mut destructured = Destructured::There;
-        if let Some(hidden) = async_traits_name(&pat).and_then(|name| hidden_pattern(name, body)) {
+        let hidden = async_traits_name(&pat).and_then(|name| hidden_pattern(name, body.statements.clone()));
+        if let Some(hidden) = hidden {
             let name = std::mem::replace(&mut pat, hidden);
             destructured = Destructured::ByAsyncTrait;
             if let Pat::Ident(PatIdent { ident: name, .. }) = name {
@@ -226,18 +227,20 @@ fn async_traits_name(pat: &Pat) -> Option<&Ident> {
     }
 }
 
-/// The `(a, b)` of `Box::pin(async move { .. let (a, b) = { let __arg1 = __arg1; __arg1 }; .. })`.
-fn hidden_pattern(name: &Ident, body: &Body) -> Option<Pat> {
-    let statements: Vec<TokenTree> = body.pinned_async_block()?.into_iter().collect();
+/// The `(a, b)` of `let (a, b) = { let __arg1 = __arg1; __arg1 };`, however deep it stands.
+fn hidden_pattern(name: &Ident, statements: TokenStream) -> Option<Pat> {
+    let statements: Vec<TokenTree> = statements.into_iter().collect();
     let is_punct = |token: &TokenTree, c| matches!(token, TokenTree::Punct(punct) if punct.as_char() == c);
     let is_name = |token: TokenTree| matches!(token, TokenTree::Ident(ident) if ident == *name);
-    let taken = statements.iter().position(|token| match token {
-        TokenTree::Group(group) => group.stream().into_iter().last().is_some_and(is_name),
-        _ => false,
-    })?;
-    let start = statements[..taken].iter().rposition(|token| is_punct(token, ';') || is_let(token))?;
-    let pattern = statements[start + 1..taken].split(|token| is_punct(token, '=')).next()?;
-    Pat::parse_single.parse2(pattern.iter().cloned().collect()).ok()
+    statements.iter().enumerate().find_map(|(at, token)| {
+        let TokenTree::Group(group) = token else { return None };
+        if !group.stream().into_iter().last().is_some_and(is_name) {
+            return hidden_pattern(name, group.stream());
+        }
+        let start = statements[..at].iter().rposition(is_let)?;
+        let pattern = statements[start + 1..at].split(|token| is_punct(token, '=')).next()?;
+        Pat::parse_single.parse2(pattern.iter().cloned().collect()).ok()
+    })
 }
 
 fn is_let(token: &TokenTree) -> bool {
