@@ -497,6 +497,7 @@
 //! | `unless` | an expression over the arguments; where it is true the call is not limited | |
 //! | `mode` | `"enforce"`, or [`"shadow"`](#trying-a-limit-out-shadow-mode): decide and count, but let every call through | `"enforce"` |
 //! | `decision` | a name under which the body can read the [`Decision`] that let it in | |
+//! | `crate` | the path to this crate, where it is renamed or re-exported: `crate = "shop::limiter"` | `::limiter` |
 
 pub use limiter_core::{
     AlreadyInstalled, Answer, Call, Clock, Cost, Counts, DecidedBy, Decision, FromRejected, Key, LimitKey,

@@ -7,7 +7,7 @@ use quote::ToTokens as _;
 use syn::parse::{ParseStream, Parser as _};
 use syn::{Error, Expr, ExprPath, Ident, Path, Signature, Type, parse_quote};
 
-use crate::cost::Cost;
+use crate::cost::{self, Cost};
 use crate::errors::Errors;
 use crate::flow::{self, Flow};
 use crate::function::Function;
@@ -72,12 +72,12 @@ pub(crate) fn check(args: &Args, Function { sig, body, .. }: &Function, errors: 
     check_function(args, sig, flow, answer, errors);
     let strategy = choice(args.strategy.as_ref(), "strategy", STRATEGIES, errors);
     check_strategy(args, strategy.as_ref(), errors);
-    let quotas = quotas(args, errors);
+    let quotas = quotas(args, sig, &params, errors);
     Plan {
         krate: optional(args.krate.as_ref(), krate, errors).unwrap_or_else(|| parse_quote!(::limiter)),
         name: optional(args.name.as_ref(), name, errors),
         strategy: strategy.unwrap_or_else(|| variant(DEFAULT_STRATEGY)),
-        samples: optional(args.samples.as_ref(), samples, errors),
+        samples: optional(args.samples.as_ref(), |value| samples(value, sig, &params), errors),
         cost: Cost::read(args, sig, &params, &quotas, errors),
         quotas,
         wait: optional(args.wait.as_ref(), length_of_time, errors),
@@ -109,8 +109,13 @@ fn check_function(args: &Args, sig: &Signature, flow: Flow, answer: Option<&Type
             .at(constness, "a const fn can run at compile time and cannot be limited; take the `const` away");
     } else if flow == Flow::Sync {
         if args.store.is_none() {
-            let message =
-                format!(r#""{name}" is not async: write store = "local", or make it an `async fn`"#);
+            let mut message = format!(
+                r#""{name}" is not async and cannot wait for a shared limiter: write store = "local" to decide in this process, or make it an `async fn`"#
+            );
+            if let Some(future) = answer.and_then(flow::hidden_future) {
+                message +=
+                    &format!("; if `{future}` is a future, write it out: Pin<Box<dyn Future<Output = T>>>");
+            }
             errors.at(name, message);
         }
         if let Some(wait) = &args.wait {
@@ -156,7 +161,7 @@ fn check_strategy(args: &Args, strategy: Option<&Ident>, errors: &mut Errors) {
     }
 }
 
-fn quotas(args: &Args, errors: &mut Errors) -> Vec<Quota> {
+fn quotas(args: &Args, sig: &Signature, params: &Params, errors: &mut Errors) -> Vec<Quota> {
     if let Some(limits) = &args.limits {
         for (option, value) in [("qps", &args.qps), ("window", &args.window), ("burst", &args.burst)] {
             if let Some(value) = value {
@@ -176,14 +181,35 @@ fn quotas(args: &Args, errors: &mut Errors) -> Vec<Quota> {
         let message = r#""qps" is missing: write how many calls may pass, such as qps = 3"#;
         errors.push(Error::new(Span::call_site(), message));
     }
-    let permits = optional(args.qps.as_ref(), |value| Number::parse(value, "qps"), errors);
+    let permits = optional(args.qps.as_ref(), |value| constant(value, "qps", sig, params), errors);
     let window = optional(args.window.as_ref(), length_of_time, errors).unwrap_or(Duration::from_secs(1));
-    let burst = optional(args.burst.as_ref(), |value| Number::parse(value, "burst"), errors);
+    let burst = optional(args.burst.as_ref(), |value| constant(value, "burst", sig, params), errors);
     permits.map(|permits| Quota { permits, window, burst }).into_iter().collect()
 }
 
-fn samples(value: &Value) -> syn::Result<Number> {
-    let samples = Number::parse(value, "samples")?;
+/// A number that is the same for every call: nothing of the call stands in it, nor of its generics.
+fn constant(value: &Value, option: &'static str, sig: &Signature, params: &Params) -> syn::Result<Number> {
+    let number = Number::parse(value, option)?;
+    let Number::Constant(expr, _) = &number else { return Ok(number) };
+    let names = cost::names(expr.to_token_stream());
+    let message = if names.iter().any(|name| name == "Self") {
+        format!(r#""{option}" cannot use `Self`; write the name of the type, or a constant outside of it"#)
+    } else if let Some(name) = names.iter().find(|name| cost::is_generic(name, sig)) {
+        format!(
+            r#""{option}" is the same for every `{name}` and cannot use it; write a number or a constant"#
+        )
+    } else if let Some(name) = names.iter().find(|name| *name == "self" || params.bindings().contains(name)) {
+        format!(
+            r#""{option}" is the same for every call and cannot use "{name}"; write a number or a constant"#
+        )
+    } else {
+        return Ok(number);
+    };
+    Err(Error::new_spanned(value, message))
+}
+
+fn samples(value: &Value, sig: &Signature, params: &Params) -> syn::Result<Number> {
+    let samples = constant(value, "samples", sig, params)?;
     match samples.literal() {
         Some(number) if number > MOST_SAMPLES => {
             Err(Error::new_spanned(value, format!(r#""samples" is at most {MOST_SAMPLES}"#)))

@@ -175,12 +175,13 @@ fn answer(plan: &Plan, sig: &Signature, params: &Params, rejected: &Ident) -> To
     // The last part of a path is the one that names the function.
     let span = fallback.path.segments.last().map_or_else(|| fallback.span(), |segment| segment.ident.span());
     let span = at(span);
-    let arguments = params.arguments(span);
+    let there = |name: &Ident| Ident::new(&name.to_string(), span);
+    let (arguments, rejected) = (params.arguments(span), there(rejected));
     let call = quote_spanned!(span=> #fallback(#arguments #rejected));
     if plan.flow == Flow::Sync {
         return quote_spanned!(span=> return #call;);
     }
-    let [answer, kind] = ["answer", "kind"].map(local);
+    let [answer, kind] = ["answer", "kind"].map(|name| there(&local(name)));
     // Statements of their own, so that no reference to the answer is held while it is waited for.
     quote_spanned! {span=>
         let #answer = __limiter::Answered(#call);

@@ -2,8 +2,9 @@
 
 use proc_macro2::{Delimiter, Group, Span, TokenStream};
 use quote::{ToTokens as _, quote};
+use syn::ext::IdentExt as _;
 use syn::parse::{Parse, ParseStream, Parser as _};
-use syn::{Attribute, Error, Meta, Path, Signature, Token, Visibility, parenthesized};
+use syn::{Attribute, Error, Ident, Meta, Path, Signature, Token, Visibility, parenthesized};
 
 pub(crate) struct Function {
     pub(crate) attributes: Vec<Attribute>,
@@ -13,14 +14,41 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    /// Reads the item, or says what kind of item it must be.
+    /// Reads the item, or says why no limit can stand on it.
     pub(crate) fn parse(item: TokenStream) -> syn::Result<Function> {
-        syn::parse2(item.clone()).map_err(|_| {
-            let message = "a limit belongs on a function with a body: put the attribute on a `fn`, \
-                           or on the method in an `impl`";
-            Error::new_spanned(item, message)
-        })
+        syn::parse2(item.clone()).map_err(|error| refusal.parse2(item).unwrap_or(error))
     }
+}
+
+/// What to say of an item that is no function with a body.
+fn refusal(input: ParseStream<'_>) -> syn::Result<Error> {
+    input.call(Attribute::parse_outer)?;
+    input.parse::<Visibility>()?;
+    let start = input.fork();
+    if let Ok(sig) = start.parse::<Signature>() {
+        input.parse::<TokenStream>()?;
+        let message = format!(
+            r#""{0}" has no body that could be limited here; put the attribute on "{0}" in each `impl`"#,
+            sig.ident
+        );
+        return Ok(Error::new_spanned(sig.ident, message));
+    }
+    let keyword = input.call(Ident::parse_any)?;
+    input.parse::<TokenStream>()?;
+    let message = match keyword.to_string().as_str() {
+        "impl" | "trait" | "mod" | "extern" => {
+            format!(
+                "a limit is that of one function; put the attribute on each `fn` inside of this `{keyword}`"
+            )
+        }
+        "struct" | "enum" | "union" | "static" | "const" | "type" | "use" | "let" | "macro_rules" => {
+            format!(
+                "`{keyword}` makes nothing that is called, so there is nothing to limit; put the attribute on a `fn`"
+            )
+        }
+        _ => "a limit belongs on a function: put the attribute on a `fn`".to_owned(),
+    };
+    Ok(Error::new(keyword.span(), message))
 }
 
 impl Function {

@@ -1,6 +1,6 @@
 //! What was written, and where: the options of the attribute, each quoted or bare.
 
-use proc_macro2::{Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt as _;
 use syn::parse::discouraged::Speculative as _;
@@ -176,23 +176,21 @@ impl Value {
     }
 
     /// The elements of `[a, b]`, of `"a, b"`, or a lone one.
-    pub(crate) fn elements(&self) -> Vec<Value> {
+    pub(crate) fn elements(&self) -> syn::Result<Vec<Value>> {
         match self {
             Value::Quoted(quoted) => {
                 let text = self.text();
                 let list = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(&text);
                 let elements = list.split(',').map(str::trim).filter(|element| !element.is_empty());
-                elements.map(|element| Value::Quoted(LitStr::new(element, quoted.span()))).collect()
+                Ok(elements.map(|element| Value::Quoted(LitStr::new(element, quoted.span()))).collect())
             }
-            Value::Bare(tokens) => {
-                let list = |input: ParseStream<'_>| {
-                    let content;
-                    syn::bracketed!(content in input);
-                    Punctuated::<Value, Token![,]>::parse_terminated(&content)
-                };
-                let alone = |_| vec![Value::Bare(tokens.clone())];
-                list.parse2(tokens.clone()).map_or_else(alone, |elements| elements.into_iter().collect())
-            }
+            Value::Bare(tokens) => match syn::parse2::<Group>(tokens.clone()) {
+                Ok(list) if list.delimiter() == Delimiter::Bracket => {
+                    let elements = Punctuated::<Value, Token![,]>::parse_terminated.parse2(list.stream())?;
+                    Ok(elements.into_iter().collect())
+                }
+                _ => Ok(vec![Value::Bare(tokens.clone())]),
+            },
         }
     }
 
