@@ -303,6 +303,8 @@
 //! # }
 //! ```
 //!
+//! [`expansion`] shows what the attribute writes in front of a body.
+//!
 //! A limit is called after its module and its function, such as `shop::orders::look`. Two of one name in a program, such
 //! as the `look` of two types in one module, are a mistake: [`sites`] and the first call of any annotated function panic,
 //! and name both places. Give one of them a `name`.
@@ -510,6 +512,10 @@ pub use limiter_macros::{LimitKey, rate_limit};
 
 #[doc(hidden)]
 pub use limiter_core::private as __private;
+
+#[cfg(doc)]
+#[doc = include_str!("../docs/expansion.md")]
+pub mod expansion {}
 
 /// The code of the README, so that it compiles.
 #[cfg(doctest)]

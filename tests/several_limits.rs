@@ -1,5 +1,7 @@
 //! Several limits on one function: one after the other, each with a key of its own.
 
+#![expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "users write functions of all kinds")]
+
 mod support;
 
 use limiter::{LocalLimiter, ManualClock, Rejected, rate_limit, scope};

@@ -17,7 +17,7 @@ use crate::parse::{Args, Value, unknown};
 use crate::quota::{self, Quota};
 use crate::{duration, key};
 
-const MOST_SAMPLES: u64 = 1_000;
+pub(crate) const MOST_SAMPLES: u64 = 1_000;
 const LONGEST_NAME: usize = 200;
 
 /// What is written for a choice, and the variant of the core that it stands for.
@@ -109,13 +109,12 @@ fn check_function(args: &Args, sig: &Signature, flow: Flow, answer: Option<&Type
             .at(constness, "a const fn can run at compile time and cannot be limited; take the `const` away");
     } else if flow == Flow::Sync {
         if args.store.is_none() {
-            let mut message = format!(
-                r#""{name}" is not async and cannot wait for a shared limiter: write store = "local" to decide in this process, or make it an `async fn`"#
+            let hint = answer.and_then(flow::hidden_future).map_or_else(String::new, |future| {
+                format!("; if `{future}` is a future, write it out: Pin<Box<dyn Future<Output = T>>>")
+            });
+            let message = format!(
+                r#""{name}" is not async and cannot wait for a shared limiter: write store = "local" to decide in this process, or make it an `async fn`{hint}"#
             );
-            if let Some(future) = answer.and_then(flow::hidden_future) {
-                message +=
-                    &format!("; if `{future}` is a future, write it out: Pin<Box<dyn Future<Output = T>>>");
-            }
             errors.at(name, message);
         }
         if let Some(wait) = &args.wait {

@@ -8,11 +8,12 @@ use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
 use syn::{Error, Expr, ReturnType, Signature, parse_quote};
 
-use crate::check::Plan;
+use crate::check::{MOST_SAMPLES, Plan};
 use crate::cost::Cost;
 use crate::flow::Flow;
 use crate::function::{Body, Function};
 use crate::hygiene::{at, local};
+use crate::number::integer;
 use crate::params::Params;
 use crate::quota::Quota;
 
@@ -152,7 +153,7 @@ fn cost(plan: &Plan) -> (Expr, Option<TokenStream>) {
             (parse_quote!(#permits), None)
         }
         Cost::Constant { expr, generic } => {
-            let affordable = affordable(expr.span(), quote_spanned!(at(expr.span())=> (#expr) as i128));
+            let affordable = affordable(expr.span(), integer(expr));
             if *generic { (parse_quote!(const { #affordable }), None) } else { constant(affordable) }
         }
     }
@@ -218,7 +219,7 @@ fn site(plan: &Plan, index: usize, sig: &Signature) -> (TokenStream, Option<Toke
         (quote!(new(#name, #strategy, #(#quotas)*)), None)
     };
     let samples = plan.samples.as_ref().map(|samples| {
-        let samples = samples.tokens("u32");
+        let samples = samples.tokens("u32", MOST_SAMPLES);
         quote!(.samples(#samples))
     });
     let wait = plan.wait.map(|wait| {
@@ -233,10 +234,10 @@ fn site(plan: &Plan, index: usize, sig: &Signature) -> (TokenStream, Option<Toke
 
 // Out: quota(3, 4000).burst(5)
 fn quota(quota: &Quota) -> TokenStream {
-    let permits = quota.permits.tokens("u64");
+    let permits = quota.permits.tokens("u64", u64::MAX);
     let window = millis(quota.window);
     let burst = quota.burst.as_ref().map(|burst| {
-        let burst = burst.tokens("u64");
+        let burst = burst.tokens("u64", u64::MAX);
         quote!(.burst(#burst))
     });
     let new = quote_spanned!(at(quota.permits.span())=> __limiter::quota(#permits, #window));

@@ -43,6 +43,9 @@ fn the_example_of_the_readme_becomes_a_few_lines() {
         },
         "readme.rs",
     );
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/expansion.md");
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains(&expansion), "docs/expansion.md shows something else than:\n{expansion}");
     let lines = expansion.lines().count();
     assert!(lines <= 25, "{lines} lines:\n{expansion}");
 }
@@ -74,5 +77,45 @@ fn what_async_trait_leaves_behind_gets_no_second_box() {
             }
         },
         "async_trait.rs",
+    );
+}
+
+#[test]
+fn several_limits_and_patterns() {
+    assert_expands(
+        quote!(key = id, qps = 3, store = "local"),
+        &quote! {
+            #[inline]
+            #[rate_limit(name = "second", crate = "shop::limiter", qps = MAX, cost = 2, store = "local", fallback = busy)]
+            fn get(&mut self, Path(id): Path<u64>, _: u8) -> Option<u64> { Some(id) }
+        },
+        "several.rs",
+    );
+}
+
+#[test]
+fn a_future_by_hand() {
+    assert_expands(
+        quote!(key = id, qps = 3, wait = "2s", mode = "shadow"),
+        &quote! {
+            fn get(id: u64) -> impl Future<Output = u64> {
+                let next = id + 1;
+                async move { next }
+            }
+        },
+        "future.rs",
+    );
+}
+
+#[test]
+fn a_pattern_that_async_trait_hid() {
+    assert_expands(
+        quote!(key = left, qps = 3),
+        &quote! {
+            fn get<'a>(&'a self, __arg1: (u8, u8)) -> Pin<Box<dyn Future<Output = Option<u8>> + Send + 'a>> {
+                Box::pin(async move { let (left, right) = { let __arg1 = __arg1; __arg1 }; Some(left + right) })
+            }
+        },
+        "async_trait_pattern.rs",
     );
 }

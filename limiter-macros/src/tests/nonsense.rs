@@ -188,3 +188,63 @@ fn no_tokens_make_it_panic() {
         limit(attribute, &item);
     }
 }
+
+const BODIES: &[&str] = &[
+    "",
+    "todo!()",
+    "let x = 1; x",
+    "#![allow(unused)] return 3;",
+    "async { 1 }",
+    "async move { p }",
+    "Box::pin(async move { let (id, _) = { let __arg1 = __arg1; __arg1 }; id })",
+    "if a { b } else { async { c }.await }",
+];
+
+const ATTRIBUTES: &[&str] = &[
+    "qps = 3, fallback = busy, store = local",
+    "qps = 3, fallback = busy, key = id, unless = \"match id { p => p }\", cost = \"id\"",
+    "limits = \"3/s, 100/m\", fallback = \"Self::busy\", key = \"(p.id, id)\", decision = d, store = local",
+    "strategy = token_bucket, qps = MAX, burst = MAX * 2, cost = MAX, mode = shadow, on_error = deny, store = local",
+    "crate = \"shop::limiter\", qps = 3, name = \"x\", fallback = busy::<u8>, wait = \"1s\", samples = 20",
+];
+
+/// A function that is one comes out as one: with a limit, or behind what is wrong.
+#[test]
+fn the_function_stays() {
+    let mut random = Random(0x2545_F491_4F6C_DD1D);
+    let (mut limited, mut refused) = (0, 0);
+    for _ in 0..4_000 {
+        let attribute = match random.below(4) {
+            0 => random.tokens(3),
+            1 => random.attribute(),
+            _ => random.pick(ATTRIBUTES).parse().unwrap(),
+        };
+        let (head, params, output, body): (TokenStream, TokenStream, TokenStream, TokenStream) = (
+            random.pick(HEADS).parse().unwrap(),
+            random.pick(PARAMS).parse().unwrap(),
+            random.pick(OUTPUTS).parse().unwrap(),
+            random.pick(BODIES).parse().unwrap(),
+        );
+        let item = quote!(#head(#params) #output { #body });
+        let Ok(written) = syn::parse2::<syn::ItemFn>(item.clone()) else { continue };
+        let out = limit(attribute.clone(), &item);
+        let file = syn::parse2::<syn::File>(out.clone());
+        let file = file.unwrap_or_else(|error| panic!("{error}: {attribute} made {out} of {item}"));
+        let is_same = |item: &syn::Item| {
+            matches!(item, syn::Item::Fn(function)
+            if function.sig.ident == written.sig.ident
+                && function.sig.output == written.sig.output
+                && function.sig.inputs.len() == written.sig.inputs.len()
+                && function.sig.generics == written.sig.generics
+                && function.vis == written.vis
+                && function.attrs == written.attrs)
+        };
+        assert_eq!(
+            file.items.iter().filter(|item| is_same(item)).count(),
+            1,
+            "{attribute} made {out} of {item}"
+        );
+        if file.items.len() == 1 { limited += 1 } else { refused += 1 }
+    }
+    assert!(limited > 500 && refused > 500, "{limited} limited, {refused} refused");
+}
