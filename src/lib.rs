@@ -249,6 +249,23 @@
 //! # }
 //! ```
 //!
+//! Where the limits have different keys, write several attributes. They are checked in the order written, and a call that
+//! a later one rejects keeps what it has taken from the earlier ones, so put the one that rejects most often first.
+//!
+//! ```
+//! use limiter::{Rejected, rate_limit};
+//!
+//! #[rate_limit(key = "user", qps = 3)]
+//! #[rate_limit(key = "tenant", qps = 100)]
+//! async fn search(tenant: u32, user: u64) -> Result<(), Rejected> {
+//!     Ok(())
+//! }
+//! # #[tokio::main(flavor = "current_thread")] async fn main() {
+//! # for _ in 0..3 { search(1, 1).await.unwrap(); }
+//! # assert_eq!(search(1, 1).await.unwrap_err().limit(), 3);
+//! # }
+//! ```
+//!
 //! # Methods, traits, functions that are not async
 //!
 //! The signature and the body stay as you wrote them, so the attribute goes on methods, on the functions of a trait's
@@ -285,6 +302,8 @@
 //! # assert_eq!(shop.price(), Some(10));
 //! # }
 //! ```
+//!
+//! [`expansion`] shows what the attribute writes in front of a body.
 //!
 //! A limit is called after its module and its function, such as `shop::orders::look`. Two of one name in a program, such
 //! as the `look` of two types in one module, are a mistake: [`sites`] and the first call of any annotated function panic,
@@ -480,6 +499,7 @@
 //! | `unless` | an expression over the arguments; where it is true the call is not limited | |
 //! | `mode` | `"enforce"`, or [`"shadow"`](#trying-a-limit-out-shadow-mode): decide and count, but let every call through | `"enforce"` |
 //! | `decision` | a name under which the body can read the [`Decision`] that let it in | |
+//! | `crate` | the path to this crate, where it is renamed or re-exported: `crate = "shop::limiter"` | `::limiter` |
 
 pub use limiter_core::{
     AlreadyInstalled, Answer, Call, Clock, Cost, Counts, DecidedBy, Decision, FromRejected, Key, LimitKey,
@@ -492,6 +512,10 @@ pub use limiter_macros::{LimitKey, rate_limit};
 
 #[doc(hidden)]
 pub use limiter_core::private as __private;
+
+#[cfg(doc)]
+#[doc = include_str!("../docs/expansion.md")]
+pub mod expansion {}
 
 /// The code of the README, so that it compiles.
 #[cfg(doctest)]

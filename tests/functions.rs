@@ -2,6 +2,7 @@
 
 #![expect(
     clippy::cast_lossless,
+    clippy::manual_async_fn,
     clippy::trivially_copy_pass_by_ref,
     clippy::unused_self,
     reason = "users write functions of all kinds"
@@ -356,13 +357,13 @@ fn recursive(depth: u32) -> Option<u32> {
 #[test]
 fn names_macros_and_recursion() {
     now(scope(frozen(), async {
-        assert_eq!(clashes::clash(1, 0).await, 3);
-        assert_eq!(clashes::clash(7, 8).await, 56);
-        assert_eq!((made_by_a_macro(&(1, 2)).await, made_by_a_macro(&(1, 2)).await), (1, 2));
         #[rate_limit(qps = 1)]
         async fn nested() -> Option<()> {
             Some(())
         }
+        assert_eq!(clashes::clash(1, 0).await, 3);
+        assert_eq!(clashes::clash(7, 8).await, 56);
+        assert_eq!((made_by_a_macro(&(1, 2)).await, made_by_a_macro(&(1, 2)).await), (1, 2));
         assert!(nested().await.is_some() && nested().await.is_none());
         assert_eq!((recursive(5), recursive(5)), (Some(5), None));
     }));

@@ -21,6 +21,7 @@ async fn waits() -> Option<DecidedBy> {
 mod deep {
     use super::{Rejected, rate_limit};
 
+    #[expect(dead_code, reason = "it is a site all the same")]
     #[rate_limit(limits = ["1/s", "2/m"], store = "local")]
     pub(super) fn never_called<T>(_: T) -> Result<T, Rejected> {
         unreachable!()

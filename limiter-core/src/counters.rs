@@ -55,15 +55,15 @@ impl Counters {
         }
     }
 
-    pub(crate) fn read(&self) -> Counts {
-        let sum = |counter: fn(&Stripe) -> &AtomicU64| {
-            self.stripes.iter().map(|stripe| counter(stripe).load(Ordering::Relaxed)).sum()
+    pub(crate) fn add_to(&self, counts: Counts) -> Counts {
+        let sum = |so_far: u64, counter: fn(&Stripe) -> &AtomicU64| {
+            so_far + self.stripes.iter().map(|stripe| counter(stripe).load(Ordering::Relaxed)).sum::<u64>()
         };
         Counts {
-            passed: sum(|stripe| &stripe.passed),
-            rejected: sum(|stripe| &stripe.rejected),
-            waited: sum(|stripe| &stripe.waited),
-            degraded: sum(|stripe| &stripe.degraded),
+            passed: sum(counts.passed, |stripe| &stripe.passed),
+            rejected: sum(counts.rejected, |stripe| &stripe.rejected),
+            waited: sum(counts.waited, |stripe| &stripe.waited),
+            degraded: sum(counts.degraded, |stripe| &stripe.degraded),
         }
     }
 

@@ -27,6 +27,15 @@ pub const fn quota(permits: u64, window_millis: u64) -> Quota {
     Quota::new(permits, Duration::from_millis(window_millis))
 }
 
+/// A number of permits that is a constant: from 1 to `most`, or one of two texts says what is wrong.
+#[track_caller]
+pub const fn positive(number: i128, most: u64, zero: &str, large: &str) -> u64 {
+    assert!(number > 0, "{}", zero);
+    assert!(number <= most as i128, "{}", large);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is from 1 to a u64")]
+    return number as u64;
+}
+
 /// The cost of a call where it is a constant: no call may cost more than there ever is.
 #[track_caller]
 pub const fn affordable(quotas: &[Quota], cost: i128) -> u64 {

@@ -146,10 +146,10 @@ const UNITS: [(&str, u64); 5] = [
     ("ms", 1_000_000),
 ];
 
-/// `"250ms"`, `"4s"`, or a bare unit for one of it.
+/// `"250ms"`, `"4s"`, `"4 s"`, or a bare unit for one of it.
 fn length(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = &text[digits.len()..];
+    let (digits, unit) = (digits.trim_end(), &text[digits.len()..]);
     let (_, nanos) = UNITS.into_iter().find(|(name, _)| *name == unit)?;
     let count = if digits.is_empty() { 1 } else { whole_number(digits)? };
     // What overflows is far above the longest window, which is refused by name.

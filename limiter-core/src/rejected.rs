@@ -137,15 +137,17 @@ impl std::error::Error for Rejected {}
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "a call that returns `{Self}` cannot say that it was rejected: return a Result, or name a \"fallback\"",
+    message = "a call that returns `{Self}` cannot say that it was rejected",
     label = "cannot say that a call was rejected",
-    note = "`Result<T, E>` with `E: From<Rejected>` and `Option<T>` can; other types by implementing `FromRejected`"
+    note = "name a `fallback`, or return `Option<T>`, `Result<T, Rejected>` or `Result<T, E>` with `impl From<Rejected> for E`",
+    note = "for a type of your own, implement `FromRejected`"
 )]
 pub trait FromRejected {
     /// The answer to a rejected call.
     fn from_rejected(rejected: Rejected) -> Self;
 }
 
+#[diagnostic::do_not_recommend]
 impl<T, E: From<Rejected>> FromRejected for Result<T, E> {
     fn from_rejected(rejected: Rejected) -> Self {
         Err(rejected.into())

@@ -15,6 +15,8 @@ pub struct Site {
     rule: Rule,
     options: Options,
     place: Place,
+    /// Module path and name of the function, where the rule is not called after them.
+    function: &'static str,
     counts: Counters,
     /// What the limiter of this process keeps for the rule, once a call has asked it.
     own: OnceCell<OwnTable>,
@@ -102,7 +104,15 @@ impl Site {
             on_error: None,
             mode: Mode::Enforce,
         };
-        Self { rule, options, place: Place::here(), counts: Counters::new(), own: OnceCell::new() }
+        let (place, counts, own) = (Place::here(), Counters::new(), OnceCell::new());
+        Self { rule, options, place, function: "", counts, own }
+    }
+
+    /// The function, where the rule has another name.
+    #[must_use]
+    pub const fn of(mut self, function: &'static str) -> Self {
+        self.function = function;
+        self
     }
 
     #[must_use]
@@ -143,7 +153,16 @@ impl Site {
 
     /// How its calls fared so far.
     pub fn counts(&self) -> Counts {
-        self.counts.read()
+        let copies = inventory::iter::<Registered>.into_iter().map(|site| site.0);
+        copies
+            .filter(|site| self.is_copy_of(site))
+            .fold(Counts::default(), |sum, site| site.counts.add_to(sum))
+    }
+
+    /// Whether both are one annotated function: other macros, such as axum's `debug_handler`, write it twice.
+    fn is_copy_of(&self, other: &Site) -> bool {
+        let identity = |site: &Self| (site.place, site.function);
+        identity(self) == identity(other) && self.rule == other.rule
     }
 
     pub(crate) fn options(&self) -> &Options {
@@ -213,7 +232,8 @@ pub fn sites() -> &'static [&'static Site] {
     static SITES: OnceCell<Vec<&'static Site>> = OnceCell::new();
     SITES.get_or_init(|| {
         let mut sites: Vec<_> = inventory::iter::<Registered>.into_iter().map(|site| site.0).collect();
-        sites.sort_by_key(|site| (site.rule.name(), site.place.file, site.place.line));
+        sites.sort_by_key(|site| (site.rule.name(), site.place.file, site.place.line, site.function));
+        sites.dedup_by(|one, other| one.is_copy_of(other));
         for pair in sites.windows(2) {
             let [one, other] = [pair[0], pair[1]];
             if one.rule.name() == other.rule.name() {

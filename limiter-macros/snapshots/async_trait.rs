@@ -1,6 +1,6 @@
 fn get<'a>(&'a self) -> Pin<Box<dyn Future<Output = Option<u8>> + Send + 'a>> {
     ::limiter::__private::Box::pin(async move {
-        let _ = {
+        {
             use ::limiter::__private as __limiter;
             static __LIMITER_SITE: __limiter::Site = __limiter::Site::new(__limiter::Rule::new(
                 __limiter::concat!(__limiter::module_path!(), "::get"),
@@ -8,14 +8,13 @@ fn get<'a>(&'a self) -> Pin<Box<dyn Future<Output = Option<u8>> + Send + 'a>> {
                 __limiter::quota(3, 1000),
             ));
             __limiter::submit! { __limiter :: Registered (& __LIMITER_SITE) }
-            let __limiter_entry = __limiter::enter(&__LIMITER_SITE, &(()), 1u64);
-            match __limiter_entry.await {
-                __limiter::Ok(__limiter_decision) => __limiter_decision,
-                __limiter::Err(__limiter_rejected) => {
+            let __limiter_entry = __limiter::pass(&__LIMITER_SITE, &(()), 1u64);
+            if let __limiter::Some(__limiter_entry) = __limiter_entry {
+                if let __limiter::Err(__limiter_rejected) = __limiter_entry.await {
                     return __limiter::from_rejected(__limiter_rejected);
                 }
             }
-        };
+        }
         self.load().await
     })
 }

@@ -1,4 +1,4 @@
-pub async fn get_order(&self, __limiter_argument0: Path<u64>, p: Person) -> String {
+pub async fn get_order(&self, id: Path<u64>, p: Person) -> String {
     let d = {
         use ::limiter::__private::{self as __limiter, FutureAnswer as _, ValueAnswer as _};
         const __LIMITER_QUOTAS: &[__limiter::Quota] =
@@ -10,27 +10,27 @@ pub async fn get_order(&self, __limiter_argument0: Path<u64>, p: Person) -> Stri
         ));
         __limiter::submit! { __limiter :: Registered (& __LIMITER_SITE) }
         let __limiter_exempt: bool = {
-            let Path(id) = &__limiter_argument0;
+            let Path(id) = &id;
             (*id) == 0
         };
         if __limiter_exempt {
             __limiter::Decision::exempt()
         } else {
             let __limiter_entry = {
-                let Path(id) = &__limiter_argument0;
+                let Path(id) = &id;
                 __limiter::enter(&__LIMITER_SITE, &(*id), 1u64)
             };
             match __limiter_entry.await {
                 __limiter::Ok(__limiter_decision) => __limiter_decision,
                 __limiter::Err(__limiter_rejected) => {
-                    let __limiter_answer =
-                        __limiter::Answered(Self::busy(self, __limiter_argument0, p, __limiter_rejected));
-                    return (&__limiter_answer).kind().resolve(__limiter_answer).await;
+                    let __limiter_answer = __limiter::Answered(Self::busy(self, id, p, __limiter_rejected));
+                    let __limiter_kind = (&__limiter_answer).kind();
+                    return __limiter_kind.resolve(__limiter_answer).await;
                 }
             }
         }
     };
-    let __limiter_whole = __limiter_argument0;
+    let __limiter_whole = id;
     let Path(mut id) = __limiter_whole;
     let mut p = p;
     p.name

@@ -1,5 +1,5 @@
 async fn get_order(p: Person) -> String {
-    let _ = {
+    {
         use ::limiter::__private::{self as __limiter, FutureAnswer as _, ValueAnswer as _};
         static __LIMITER_SITE: __limiter::Site = __limiter::Site::new(__limiter::Rule::new(
             __limiter::concat!(__limiter::module_path!(), "::get_order"),
@@ -7,14 +7,14 @@ async fn get_order(p: Person) -> String {
             __limiter::quota(3, 4000),
         ));
         __limiter::submit! { __limiter :: Registered (& __LIMITER_SITE) }
-        let __limiter_entry = __limiter::enter(&__LIMITER_SITE, &(p.id), 1u64);
-        match __limiter_entry.await {
-            __limiter::Ok(__limiter_decision) => __limiter_decision,
-            __limiter::Err(__limiter_rejected) => {
+        let __limiter_entry = __limiter::pass(&__LIMITER_SITE, &(p.id), 1u64);
+        if let __limiter::Some(__limiter_entry) = __limiter_entry {
+            if let __limiter::Err(__limiter_rejected) = __limiter_entry.await {
                 let __limiter_answer = __limiter::Answered(busy(p, __limiter_rejected));
-                return (&__limiter_answer).kind().resolve(__limiter_answer).await;
+                let __limiter_kind = (&__limiter_answer).kind();
+                return __limiter_kind.resolve(__limiter_answer).await;
             }
         }
-    };
+    }
     format!("the order of {}", p.name)
 }

@@ -2,20 +2,22 @@
 
 use std::time::Duration;
 
-use proc_macro2::{Span, TokenStream};
-use quote::{ToTokens as _, quote};
-use syn::{Error, Expr, ExprPath, Ident, Path, Signature, Type};
+use proc_macro2::Span;
+use quote::ToTokens as _;
+use syn::parse::{ParseStream, Parser as _};
+use syn::{Error, Expr, ExprPath, Ident, Path, Signature, Type, parse_quote};
 
-use crate::cost::Cost;
+use crate::cost::{self, Cost};
 use crate::errors::Errors;
 use crate::flow::{self, Flow};
+use crate::function::Function;
 use crate::number::Number;
 use crate::params::Params;
 use crate::parse::{Args, Value, unknown};
 use crate::quota::{self, Quota};
 use crate::{duration, key};
 
-const MOST_SAMPLES: u64 = 1_000;
+pub(crate) const MOST_SAMPLES: u64 = 1_000;
 const LONGEST_NAME: usize = 200;
 
 /// What is written for a choice, and the variant of the core that it stands for.
@@ -33,6 +35,8 @@ const ON_ERRORS: Choices = &[("local", "Local"), ("allow", "Allow"), ("deny", "D
 const MODES: Choices = &[("enforce", "Enforce"), ("shadow", "Shadow")];
 
 pub(crate) struct Plan {
+    /// Where the crate `limiter` is found.
+    pub(crate) krate: Path,
     /// `None`: module path and function name.
     pub(crate) name: Option<String>,
     pub(crate) strategy: Ident,
@@ -44,7 +48,7 @@ pub(crate) struct Plan {
     pub(crate) local: bool,
     pub(crate) on_error: Option<Ident>,
     pub(crate) shadow: bool,
-    pub(crate) key: TokenStream,
+    pub(crate) key: Expr,
     pub(crate) unless: Option<Expr>,
     pub(crate) fallback: Option<ExprPath>,
     pub(crate) decision: Option<Ident>,
@@ -62,24 +66,26 @@ impl Plan {
     }
 }
 
-pub(crate) fn check(args: &Args, sig: &Signature, errors: &mut Errors) -> Plan {
+pub(crate) fn check(args: &Args, Function { sig, body, .. }: &Function, errors: &mut Errors) -> Plan {
+    let params = Params::of(sig, body);
     let (flow, answer) = flow::of(sig);
     check_function(args, sig, flow, answer, errors);
     let strategy = choice(args.strategy.as_ref(), "strategy", STRATEGIES, errors);
     check_strategy(args, strategy.as_ref(), errors);
-    let quotas = quotas(args, errors);
+    let quotas = quotas(args, sig, &params, errors);
     Plan {
+        krate: optional(args.krate.as_ref(), krate, errors).unwrap_or_else(|| parse_quote!(::limiter)),
         name: optional(args.name.as_ref(), name, errors),
         strategy: strategy.unwrap_or_else(|| variant(DEFAULT_STRATEGY)),
-        samples: optional(args.samples.as_ref(), samples, errors),
-        cost: Cost::read(args, sig, &quotas, errors),
+        samples: optional(args.samples.as_ref(), |value| samples(value, sig, &params), errors),
+        cost: Cost::read(args, sig, &params, &quotas, errors),
         quotas,
         wait: optional(args.wait.as_ref(), length_of_time, errors),
         local: choice(args.store.as_ref(), "store", STORES, errors).is_some(),
         on_error: choice(args.on_error.as_ref(), "on_error", ON_ERRORS, errors),
         shadow: choice(args.mode.as_ref(), "mode", MODES, errors).is_some_and(|mode| mode == "Shadow"),
-        key: optional(args.key.as_ref(), |value| key::resolve(value, &Params::of(sig)), errors)
-            .unwrap_or_else(|| quote!(())),
+        key: optional(args.key.as_ref(), |value| key::resolve(value, &params), errors)
+            .unwrap_or_else(|| parse_quote!(())),
         unless: optional(args.unless.as_ref(), |value| expression(value, r#"unless = "p.is_admin""#), errors),
         fallback: optional(args.fallback.as_ref(), fallback, errors),
         decision: optional(args.decision.as_ref(), decision, errors),
@@ -103,8 +109,12 @@ fn check_function(args: &Args, sig: &Signature, flow: Flow, answer: Option<&Type
             .at(constness, "a const fn can run at compile time and cannot be limited; take the `const` away");
     } else if flow == Flow::Sync {
         if args.store.is_none() {
-            let message =
-                format!(r#""{name}" is not async: write store = "local", or make it an `async fn`"#);
+            let hint = answer.and_then(flow::hidden_future).map_or_else(String::new, |future| {
+                format!("; if `{future}` is a future, write it out: Pin<Box<dyn Future<Output = T>>>")
+            });
+            let message = format!(
+                r#""{name}" is not async and cannot wait for a shared limiter: write store = "local" to decide in this process, or make it an `async fn`{hint}"#
+            );
             errors.at(name, message);
         }
         if let Some(wait) = &args.wait {
@@ -150,7 +160,7 @@ fn check_strategy(args: &Args, strategy: Option<&Ident>, errors: &mut Errors) {
     }
 }
 
-fn quotas(args: &Args, errors: &mut Errors) -> Vec<Quota> {
+fn quotas(args: &Args, sig: &Signature, params: &Params, errors: &mut Errors) -> Vec<Quota> {
     if let Some(limits) = &args.limits {
         for (option, value) in [("qps", &args.qps), ("window", &args.window), ("burst", &args.burst)] {
             if let Some(value) = value {
@@ -170,14 +180,35 @@ fn quotas(args: &Args, errors: &mut Errors) -> Vec<Quota> {
         let message = r#""qps" is missing: write how many calls may pass, such as qps = 3"#;
         errors.push(Error::new(Span::call_site(), message));
     }
-    let permits = optional(args.qps.as_ref(), |value| Number::parse(value, "qps"), errors);
+    let permits = optional(args.qps.as_ref(), |value| constant(value, "qps", sig, params), errors);
     let window = optional(args.window.as_ref(), length_of_time, errors).unwrap_or(Duration::from_secs(1));
-    let burst = optional(args.burst.as_ref(), |value| Number::parse(value, "burst"), errors);
+    let burst = optional(args.burst.as_ref(), |value| constant(value, "burst", sig, params), errors);
     permits.map(|permits| Quota { permits, window, burst }).into_iter().collect()
 }
 
-fn samples(value: &Value) -> syn::Result<Number> {
-    let samples = Number::parse(value, "samples")?;
+/// A number that is the same for every call: nothing of the call stands in it, nor of its generics.
+fn constant(value: &Value, option: &'static str, sig: &Signature, params: &Params) -> syn::Result<Number> {
+    let number = Number::parse(value, option)?;
+    let Number::Constant(expr, _) = &number else { return Ok(number) };
+    let names = cost::names(expr.to_token_stream());
+    let message = if names.iter().any(|name| name == "Self") {
+        format!(r#""{option}" cannot use `Self`; write the name of the type, or a constant outside of it"#)
+    } else if let Some(name) = names.iter().find(|name| cost::is_generic(name, sig)) {
+        format!(
+            r#""{option}" is the same for every `{name}` and cannot use it; write a number or a constant"#
+        )
+    } else if let Some(name) = names.iter().find(|name| *name == "self" || params.bindings().contains(name)) {
+        format!(
+            r#""{option}" is the same for every call and cannot use "{name}"; write a number or a constant"#
+        )
+    } else {
+        return Ok(number);
+    };
+    Err(Error::new_spanned(value, message))
+}
+
+fn samples(value: &Value, sig: &Signature, params: &Params) -> syn::Result<Number> {
+    let samples = constant(value, "samples", sig, params)?;
     match samples.literal() {
         Some(number) if number > MOST_SAMPLES => {
             Err(Error::new_spanned(value, format!(r#""samples" is at most {MOST_SAMPLES}"#)))
@@ -227,6 +258,16 @@ pub(crate) fn expression(value: &Value, example: &str) -> syn::Result<Expr> {
 
 fn fallback(value: &Value) -> syn::Result<ExprPath> {
     value.parse(|| r#""fallback" is the name of a function, such as "busy" or "Self::busy""#.to_owned())
+}
+
+fn krate(value: &Value) -> syn::Result<Path> {
+    let expected = || r#""crate" is the path to this crate, such as crate = "shop::limiter""#.to_owned();
+    let path = |input: ParseStream<'_>| input.call(Path::parse_mod_style);
+    let parsed = match value {
+        Value::Quoted(quoted) => quoted.parse_with(path),
+        Value::Bare(tokens) => path.parse2(tokens.clone()),
+    };
+    parsed.map_err(|_| Error::new_spanned(value, expected()))
 }
 
 fn decision(value: &Value) -> syn::Result<Ident> {

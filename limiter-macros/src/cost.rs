@@ -16,21 +16,30 @@ pub(crate) enum Cost {
     /// An expression over constants, which may be those of a generic parameter.
     Constant { expr: Expr, generic: bool },
     /// An expression over the arguments.
-    Computed(TokenStream),
+    Computed(Expr),
 }
 
 impl Cost {
-    pub(crate) fn read(args: &Args, sig: &Signature, quotas: &[Quota], errors: &mut Errors) -> Cost {
+    pub(crate) fn read(
+        args: &Args,
+        sig: &Signature,
+        params: &Params,
+        quotas: &[Quota],
+        errors: &mut Errors,
+    ) -> Cost {
         let one = Cost::Fixed(1, Span::call_site());
         let Some(value) = &args.cost else { return one };
         let cost = match errors.catch(Number::parse(value, "cost")) {
             None => return one,
-            Some(Number::Constant(expr, _)) if is_constant(&expr, &Params::of(sig).bindings()) => {
+            Some(Number::Constant(expr, _)) if is_constant(&expr, &params.bindings()) => {
                 // An `impl` has generics that nobody shows us.
-                let generic = sig.receiver().is_some() || names_generic(expr.to_token_stream(), sig);
+                let generic = sig.receiver().is_some()
+                    || names(expr.to_token_stream())
+                        .iter()
+                        .any(|name| name == "Self" || is_generic(name, sig));
                 return Cost::Constant { expr, generic };
             }
-            Some(Number::Constant(expr, _)) => return Cost::Computed(expr.into_token_stream()),
+            Some(Number::Constant(expr, _)) => return Cost::Computed(expr),
             Some(Number::Literal(cost, _)) => cost,
         };
         let smallest = quotas.iter().filter_map(Quota::capacity).min();
@@ -64,19 +73,30 @@ fn is_constant(expr: &Expr, bindings: &[Ident]) -> bool {
     }
 }
 
-/// Whether `Self` or a generic parameter of the function stands in an expression.
-pub(crate) fn names_generic(tokens: TokenStream, sig: &Signature) -> bool {
-    let is_generic = |name: &Ident| {
-        name == "Self"
-            || sig.generics.params.iter().any(|param| match param {
-                GenericParam::Type(param) => param.ident == *name,
-                GenericParam::Const(param) => param.ident == *name,
-                GenericParam::Lifetime(_) => false,
-            })
-    };
-    tokens.into_iter().any(|token| match token {
-        TokenTree::Ident(ident) => is_generic(&ident),
-        TokenTree::Group(group) => names_generic(group.stream(), sig),
-        _ => false,
+/// Whether a name is that of a generic parameter of the function.
+pub(crate) fn is_generic(name: &Ident, sig: &Signature) -> bool {
+    sig.generics.params.iter().any(|param| match param {
+        GenericParam::Type(param) => param.ident == *name,
+        GenericParam::Const(param) => param.ident == *name,
+        GenericParam::Lifetime(_) => false,
     })
+}
+
+/// The names that an expression starts from: not those of fields, nor those further down a path.
+pub(crate) fn names(tokens: TokenStream) -> Vec<Ident> {
+    let mut names = Vec::new();
+    let mut follows = false;
+    for token in tokens {
+        match token {
+            TokenTree::Ident(name) if !follows => names.push(name),
+            TokenTree::Group(group) => names.extend(self::names(group.stream())),
+            TokenTree::Punct(punct) => {
+                follows = matches!(punct.as_char(), '.' | ':');
+                continue;
+            }
+            _ => {}
+        }
+        follows = false;
+    }
+    names
 }

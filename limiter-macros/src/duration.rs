@@ -14,7 +14,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let (number, unit) = text.split_at(unit_at);
     let digits = number.replace('_', "");
     let (_, millis) = UNITS.iter().find(|(name, _)| *name == unit.trim()).ok_or_else(unreadable)?;
-    if digits.is_empty() {
+    if !number.starts_with(|c: char| c.is_ascii_digit()) {
         return Err(unreadable());
     }
     // Digits that do not fit into a u64 are too long as well.
@@ -57,6 +57,7 @@ mod tests {
             ("", "is not a length of time"),
             ("4", "is not a length of time"),
             ("s", "is not a length of time"),
+            ("_5s", "is not a length of time"),
             ("_s", "is not a length of time"),
             ("4x", "is not a length of time"),
             ("-4s", "is not a length of time"),

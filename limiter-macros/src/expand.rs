@@ -6,13 +6,14 @@ use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens as _, quote, quote_spanned};
 use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
-use syn::{ReturnType, Signature};
+use syn::{Error, Expr, ReturnType, Signature, parse_quote};
 
-use crate::check::Plan;
+use crate::check::{MOST_SAMPLES, Plan};
 use crate::cost::Cost;
 use crate::flow::Flow;
 use crate::function::{Body, Function};
 use crate::hygiene::{at, local};
+use crate::number::integer;
 use crate::params::Params;
 use crate::quota::Quota;
 
@@ -21,36 +22,60 @@ use crate::quota::Quota;
 //
 // In:  fn f(PARAMETERS) -> impl Future<Output = T> { BODY }
 // Out: fn f(PARAMETERS) -> impl Future<Output = T> { async move { CHECK (move || { BODY })().await } }
-pub(crate) fn expand(plan: &Plan, function: Function) -> TokenStream {
+//
+// Several limits are several checks, in the order they were written.
+pub(crate) fn expand(plans: &[Plan], function: Function) -> TokenStream {
+    let mut params = Params::of(&function.sig, &function.body);
     let Function { attributes, visibility, mut sig, body } = function;
-    let mut params = Params::of(&sig);
-    if plan.fallback.is_some() {
+    let [plan, ..] = plans else { return TokenStream::new() };
+    if plans.iter().any(|plan| plan.fallback.is_some()) {
         params.rename(&mut sig);
     }
-    let mut check = check(plan, &sig, &params);
-    check.extend(params.rebind());
-    let Body { attributes: inner_attributes, statements } = &body;
+    let mut check: TokenStream =
+        plans.iter().enumerate().map(|(index, plan)| check(plan, index, &sig, &params)).collect();
+    check.extend(params.rebind(&plan.krate));
+    let statements = &body.statements;
     let limited = match plan.flow {
         Flow::Sync | Flow::Async => quote!(#check #statements),
-        Flow::Future => future(&check, &body, body.async_block(), None),
-        Flow::BoxedFuture => {
-            let future = future(&check, &body, body.pinned_async_block(), Some(&sig.output));
-            quote!(::limiter::__private::Box::pin(#future))
-        }
+        Flow::Future | Flow::BoxedFuture => future(&check, &body, &sig.output, plan),
     };
-    quote!(#(#attributes)* #visibility #sig { #inner_attributes #limited })
+    let block = body.with(&limited);
+    quote!(#(#attributes)* #visibility #sig #block)
+}
+
+/// The function as it was written, behind its mistakes; what only the attribute used or bound causes no more of them.
+pub(crate) fn unlimited(plans: &[Plan], function: Function, mistakes: &Error) -> TokenStream {
+    let used = Params::of(&function.sig, &function.body).used();
+    let decisions = plans.iter().filter_map(|Plan { krate, decision, .. }| {
+        let name = decision.as_ref()?;
+        Some(quote!(let #name = #krate::__private::Decision::exempt(); let _ = #name;))
+    });
+    let Function { attributes, visibility, sig, body } = &function;
+    let (mistakes, statements) = (mistakes.to_compile_error(), &body.statements);
+    let block = body.with(&quote!(#used #(#decisions)* #statements));
+    quote!(#mistakes #(#attributes)* #visibility #sig #block)
 }
 
 /// A body that is one async block takes the check inside; any other makes its future behind the check.
 fn future(
     check: &TokenStream,
     body: &Body,
-    async_block: Option<TokenStream>,
-    output: Option<&ReturnType>,
+    output: &ReturnType,
+    Plan { krate, flow, .. }: &Plan,
 ) -> TokenStream {
     let statements = &body.statements;
+    let (async_block, output) = match flow {
+        Flow::BoxedFuture => (body.pinned_async_block(), Some(output)),
+        _ => (body.async_block(), None),
+    };
+    let wrap = match (flow, &async_block) {
+        (Flow::BoxedFuture, _) => quote!(#krate::__private::Box::pin),
+        (_, Some(inside)) => return quote!(async move { #check #inside }),
+        // Nobody shall be told that this could be an `async fn`: what was written could not.
+        (_, None) => quote!(#krate::__private::identity),
+    };
     let answer = async_block.unwrap_or_else(|| quote!((move || #output { #statements })().await));
-    quote!(async move { #check #answer })
+    quote!(#wrap(async move { #check #answer }))
 }
 
 // Out: {
@@ -68,7 +93,7 @@ fn future(
 //          let entry = enter(&SITE, &(KEY), COST);
 //          match entry.await { Ok(decision) => decision, Err(rejected) => { return ANSWER; } }
 //      };
-fn check(plan: &Plan, sig: &Signature, params: &Params) -> TokenStream {
+fn check(plan: &Plan, index: usize, sig: &Signature, params: &Params) -> TokenStream {
     let [entry, decision, rejected] = ["entry", "decision", "rejected"].map(local);
     let (enter, dot_await) = match (plan.flow, &plan.decision) {
         (Flow::Sync, Some(_)) => (quote!(enter_sync), TokenStream::new()),
@@ -77,7 +102,7 @@ fn check(plan: &Plan, sig: &Signature, params: &Params) -> TokenStream {
         (_, None) => (quote!(pass), quote!(.await)),
     };
     let site_name = item("SITE");
-    let (site, quotas) = site(plan, sig);
+    let (site, quotas) = site(plan, index, sig);
     let (cost, constant_cost) = cost(plan);
     let (twins, [key, cost]) = params.borrow([plan.key.clone(), cost]);
     let key = quote_spanned!(at(key.span())=> &(#key));
@@ -110,8 +135,8 @@ fn check(plan: &Plan, sig: &Signature, params: &Params) -> TokenStream {
         },
     };
     if let Some(unless) = &plan.unless {
-        let (twins, [unless]) = params.borrow([unless.to_token_stream()]);
-        let unless = scoped(&twins, unless);
+        let (twins, [unless]) = params.borrow([unless.clone()]);
+        let unless = scoped(&twins, unless.into_token_stream());
         let exempt = local("exempt");
         decide = match plan.decision {
             Some(_) => quote! {
@@ -124,15 +149,16 @@ fn check(plan: &Plan, sig: &Signature, params: &Params) -> TokenStream {
             },
         };
     }
+    let Plan { krate, decision, .. } = plan;
     let check = quote! {{
-        use ::limiter::__private #imports;
+        use #krate::__private #imports;
         #quotas
         #constant_cost
         static #site_name: __limiter::Site = #site;
         __limiter::submit! { __limiter::Registered(&#site_name) }
         #decide
     }};
-    match &plan.decision {
+    match decision {
         Some(name) => quote!(let #name = #check;),
         None => check,
     }
@@ -142,23 +168,22 @@ fn check(plan: &Plan, sig: &Signature, params: &Params) -> TokenStream {
 ///
 /// In: `cost = MOST_ROWS`
 /// Out: `const COST: u64 = affordable(QUOTAS, MOST_ROWS);`, in the call itself where that may need generics.
-fn cost(plan: &Plan) -> (TokenStream, Option<TokenStream>) {
+fn cost(plan: &Plan) -> (Expr, Option<TokenStream>) {
     let (quotas, name) = (item("QUOTAS"), item("COST"));
     let affordable = |span, cost| quote_spanned!(at(span)=> __limiter::affordable(#quotas, #cost));
+    let constant = |affordable| (parse_quote!(#name), Some(quote!(const #name: u64 = #affordable;)));
     match &plan.cost {
         Cost::Computed(expr) => (expr.clone(), None),
         Cost::Fixed(permits, span) if plan.cost_is_unchecked() => {
-            let affordable = affordable(*span, Literal::u64_unsuffixed(*permits).into_token_stream());
-            (name.to_token_stream(), Some(quote!(const #name: u64 = #affordable;)))
+            constant(affordable(*span, Literal::u64_unsuffixed(*permits).into_token_stream()))
         }
-        Cost::Fixed(permits, _) => (Literal::u64_suffixed(*permits).into_token_stream(), None),
+        Cost::Fixed(permits, _) => {
+            let permits = Literal::u64_suffixed(*permits);
+            (parse_quote!(#permits), None)
+        }
         Cost::Constant { expr, generic } => {
-            let affordable = affordable(expr.span(), quote_spanned!(at(expr.span())=> (#expr) as i128));
-            if *generic {
-                (quote!(const { #affordable }), None)
-            } else {
-                (name.to_token_stream(), Some(quote!(const #name: u64 = #affordable;)))
-            }
+            let affordable = affordable(expr.span(), integer(expr));
+            if *generic { (parse_quote!(const { #affordable }), None) } else { constant(affordable) }
         }
     }
 }
@@ -180,27 +205,35 @@ fn answer(plan: &Plan, sig: &Signature, params: &Params, rejected: &Ident) -> To
     // The last part of a path is the one that names the function.
     let span = fallback.path.segments.last().map_or_else(|| fallback.span(), |segment| segment.ident.span());
     let span = at(span);
-    let arguments = params.arguments(span);
+    let there = |name: &Ident| Ident::new(&name.to_string(), span);
+    let (arguments, rejected) = (params.arguments(span), there(rejected));
     let call = quote_spanned!(span=> #fallback(#arguments #rejected));
     if plan.flow == Flow::Sync {
         return quote_spanned!(span=> return #call;);
     }
-    let answer = local("answer");
+    let [answer, kind] = ["answer", "kind"].map(|name| there(&local(name)));
+    // Statements of their own, so that no reference to the answer is held while it is waited for.
     quote_spanned! {span=>
         let #answer = __limiter::Answered(#call);
-        return (&#answer).kind().resolve(#answer).await;
+        let #kind = (&#answer).kind();
+        return #kind.resolve(#answer).await;
     }
 }
 
 /// The site, and the quotas where they stand apart: several, or such that a constant cost must be compared with.
 ///
 /// Out: `Site::new(Rule::new(NAME, Strategy::SlidingWindow, quota(3, 4000))).wait(100)`
-fn site(plan: &Plan, sig: &Signature) -> (TokenStream, Option<TokenStream>) {
-    let own_name = || {
-        let function = format!("::{}", sig.ident.unraw());
-        quote!(__limiter::concat!(__limiter::module_path!(), #function))
+fn site(plan: &Plan, index: usize, sig: &Signature) -> (TokenStream, Option<TokenStream>) {
+    let function = match index {
+        0 => format!("::{}", sig.ident.unraw()),
+        // The second limit of a function is another one.
+        _ => format!("::{}#{}", sig.ident.unraw(), index + 1),
     };
-    let name = plan.name.as_ref().map_or_else(own_name, |name| quote!(#name));
+    let function = quote!(__limiter::concat!(__limiter::module_path!(), #function));
+    let (name, of) = match &plan.name {
+        None => (function, None),
+        Some(name) => (quote!(#name), Some(quote!(.of(#function)))),
+    };
     let strategy = &plan.strategy;
     let strategy = quote!(__limiter::Strategy::#strategy);
     let quotas: Vec<_> = plan.quotas.iter().map(quota).collect();
@@ -215,7 +248,7 @@ fn site(plan: &Plan, sig: &Signature) -> (TokenStream, Option<TokenStream>) {
         (quote!(new(#name, #strategy, #(#quotas)*)), None)
     };
     let samples = plan.samples.as_ref().map(|samples| {
-        let samples = samples.tokens("u32");
+        let samples = samples.tokens("u32", MOST_SAMPLES);
         quote!(.samples(#samples))
     });
     let wait = plan.wait.map(|wait| {
@@ -225,15 +258,15 @@ fn site(plan: &Plan, sig: &Signature) -> (TokenStream, Option<TokenStream>) {
     let local = plan.local.then(|| quote!(.local()));
     let on_error = plan.on_error.as_ref().map(|choice| quote!(.on_error(__limiter::OnError::#choice)));
     let shadow = plan.shadow.then(|| quote!(.shadow()));
-    (quote!(__limiter::Site::new(__limiter::Rule::#rule #samples) #wait #local #on_error #shadow), apart)
+    (quote!(__limiter::Site::new(__limiter::Rule::#rule #samples) #of #wait #local #on_error #shadow), apart)
 }
 
 // Out: quota(3, 4000).burst(5)
 fn quota(quota: &Quota) -> TokenStream {
-    let permits = quota.permits.tokens("u64");
+    let permits = quota.permits.tokens("u64", u64::MAX);
     let window = millis(quota.window);
     let burst = quota.burst.as_ref().map(|burst| {
-        let burst = burst.tokens("u64");
+        let burst = burst.tokens("u64", u64::MAX);
         quote!(.burst(#burst))
     });
     let new = quote_spanned!(at(quota.permits.span())=> __limiter::quota(#permits, #window));

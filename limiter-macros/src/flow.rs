@@ -1,8 +1,8 @@
 //! How a function gives its answer: at once, as an `async fn`, or as a future that it returns.
 
 use syn::{
-    AngleBracketedGenericArguments, GenericArgument, PathArguments, PathSegment, ReturnType, Signature, Type,
-    TypeParamBound,
+    AngleBracketedGenericArguments, GenericArgument, Ident, PathArguments, PathSegment, ReturnType,
+    Signature, Type, TypeParamBound,
 };
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,6 +27,12 @@ pub(crate) fn of(sig: &Signature) -> (Flow, Option<&Type>) {
     };
     let (flow, answer) = answer.unwrap_or((Flow::Sync, ty));
     (flow, (!is_unit(answer)).then_some(answer))
+}
+
+/// The name of a type that may be a future, which nobody can see in it.
+pub(crate) fn hidden_future(ty: &Type) -> Option<&Ident> {
+    let name = &last_segment(ty)?.ident;
+    name.to_string().contains("Fut").then_some(name)
 }
 
 fn is_unit(ty: &Type) -> bool {

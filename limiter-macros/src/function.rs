@@ -1,9 +1,10 @@
 //! The annotated function: its signature is read, its body is carried through unread.
 
-use proc_macro2::{Delimiter, Group, TokenStream};
+use proc_macro2::{Delimiter, Group, Span, TokenStream};
 use quote::{ToTokens as _, quote};
+use syn::ext::IdentExt as _;
 use syn::parse::{Parse, ParseStream, Parser as _};
-use syn::{Attribute, Error, Path, Signature, Token, Visibility, parenthesized};
+use syn::{Attribute, Error, Ident, Meta, Path, Signature, Token, Visibility, parenthesized};
 
 pub(crate) struct Function {
     pub(crate) attributes: Vec<Attribute>,
@@ -13,13 +14,58 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    /// Reads the item, or says what kind of item it must be.
+    /// Reads the item, or says why no limit can stand on it.
     pub(crate) fn parse(item: TokenStream) -> syn::Result<Function> {
-        syn::parse2(item.clone()).map_err(|_| {
-            let message = "a limit belongs on a function with a body: put the attribute on a `fn`, \
-                           or on the method in an `impl`";
-            Error::new_spanned(item, message)
-        })
+        syn::parse2(item.clone()).map_err(|error| refusal.parse2(item).unwrap_or(error))
+    }
+}
+
+/// What to say of an item that is no function with a body.
+fn refusal(input: ParseStream<'_>) -> syn::Result<Error> {
+    input.call(Attribute::parse_outer)?;
+    input.parse::<Visibility>()?;
+    let start = input.fork();
+    if let Ok(sig) = start.parse::<Signature>() {
+        input.parse::<TokenStream>()?;
+        let message = format!(
+            r#""{0}" has no body that could be limited here; put the attribute on "{0}" in each `impl`"#,
+            sig.ident
+        );
+        return Ok(Error::new_spanned(sig.ident, message));
+    }
+    let keyword = input.call(Ident::parse_any)?;
+    input.parse::<TokenStream>()?;
+    let message = match keyword.to_string().as_str() {
+        "impl" | "trait" | "mod" | "extern" => {
+            format!(
+                "a limit is that of one function; put the attribute on each `fn` inside of this `{keyword}`"
+            )
+        }
+        "struct" | "enum" | "union" | "static" | "const" | "type" | "use" | "let" | "macro_rules" => {
+            format!(
+                "`{keyword}` makes nothing that is called, so there is nothing to limit; put the attribute on a `fn`"
+            )
+        }
+        _ => "a limit belongs on a function: put the attribute on a `fn`".to_owned(),
+    };
+    Ok(Error::new(keyword.span(), message))
+}
+
+impl Function {
+    /// Takes the other limits of the function along, in the order they were written.
+    ///
+    /// An attribute further down would be expanded later, and so put its check in front of ours.
+    pub(crate) fn take_limits(&mut self) -> Vec<TokenStream> {
+        let is_limit = |attribute: &Attribute| {
+            attribute.path().segments.last().is_some_and(|segment| segment.ident == "rate_limit")
+        };
+        let (limits, others) = self.attributes.drain(..).partition(is_limit);
+        self.attributes = others;
+        let options = |limit: Attribute| match limit.meta {
+            Meta::List(list) => list.tokens,
+            Meta::Path(_) | Meta::NameValue(_) => TokenStream::new(),
+        };
+        Vec::into_iter(limits).map(options).collect()
     }
 }
 
@@ -39,16 +85,27 @@ pub(crate) struct Body {
     /// `#![...]`: these must stay in front.
     pub(crate) attributes: TokenStream,
     pub(crate) statements: TokenStream,
+    /// Where the braces stand.
+    span: Span,
 }
 
 impl Body {
     pub(crate) fn of(block: &Group) -> Body {
         let split = |input: ParseStream<'_>| {
             let attributes = input.call(Attribute::parse_inner)?;
-            Ok(Body { attributes: quote!(#(#attributes)*), statements: input.parse()? })
+            Ok(Body { attributes: quote!(#(#attributes)*), statements: input.parse()?, span: block.span() })
         };
-        let unread = || Body { attributes: TokenStream::new(), statements: block.stream() };
+        let unread =
+            || Body { attributes: TokenStream::new(), statements: block.stream(), span: block.span() };
         split.parse2(block.stream()).unwrap_or_else(|_| unread())
+    }
+
+    /// Braces of the user's around other statements, so that what is said of the block is said there.
+    pub(crate) fn with(&self, statements: &TokenStream) -> Group {
+        let attributes = &self.attributes;
+        let mut block = Group::new(Delimiter::Brace, quote!(#attributes #statements));
+        block.set_span(self.span);
+        block
     }
 
     /// The inside of a body that is an async block and nothing else.

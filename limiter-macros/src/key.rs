@@ -3,15 +3,15 @@
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote_spanned};
 use syn::spanned::Spanned as _;
-use syn::{Error, Expr};
+use syn::{Error, Expr, ExprReference, Token};
 
 use crate::check::expression;
-use crate::params::Params;
+use crate::params::{Param, Params};
 use crate::parse::Value;
 use crate::suggest;
 
 /// A name alone is a binding of the parameters, else a field of the only one; anything longer is taken as it is.
-pub(crate) fn resolve(value: &Value, params: &Params) -> syn::Result<TokenStream> {
+pub(crate) fn resolve(value: &Value, params: &Params) -> syn::Result<Expr> {
     let mut expr = expression(value, r#"key = "p.id""#)?;
     if !has_name(expr.to_token_stream()) {
         let message = "the key is the same for everybody; write the parameters without quotes, such as \
@@ -20,25 +20,18 @@ pub(crate) fn resolve(value: &Value, params: &Params) -> syn::Result<TokenStream
     }
     let Some(name) = lone_name(&expr) else {
         borrow_parts(&mut expr);
-        return Ok(expr.into_token_stream());
+        return Ok(expr);
     };
     let bindings = params.bindings();
     if bindings.contains(name) || (name == "self" && params.receiver.is_some()) {
-        return Ok(expr.into_token_stream());
+        return Ok(expr);
     }
-    // `async_trait` moves a pattern into the body and leaves a name that nobody else can write.
-    if bindings.iter().any(|binding| binding.to_string().starts_with("__arg")) {
-        let message = format!(
-            r#""{name}" is bound by a pattern that async_trait hides; name the parameter, and write the path to "{name}""#
-        );
-        return Err(Error::new_spanned(value, message));
-    }
-    match bindings.as_slice() {
-        [only] if params.list.len() == 1 && name != "self" => {
+    match params.only().map(Param::bindings).unwrap_or_default().as_slice() {
+        [only] if name != "self" => {
             // At the user's own token, so that a field that does not exist is reported there.
             let mut only = only.clone();
             only.set_span(name.span().resolved_at(only.span()));
-            Ok(quote_spanned!(name.span()=> #only.#name))
+            syn::parse2(quote_spanned!(name.span()=> #only.#name))
         }
         _ => Err(Error::new_spanned(value, unknown_name(name, &bindings, params.receiver.is_some()))),
     }
@@ -77,14 +70,23 @@ fn borrow_parts(expr: &mut Expr) {
 fn borrow_part(part: &mut Expr) {
     match part {
         Expr::Path(_) | Expr::Field(_) | Expr::Index(_) | Expr::Unary(_) => {
-            *part = Expr::Verbatim(quote_spanned!(part.span()=> &#part));
+            let span = part.span();
+            let whole = std::mem::replace(part, Expr::Verbatim(TokenStream::new()));
+            *part = Expr::Reference(ExprReference {
+                attrs: Vec::new(),
+                and_token: Token![&](span),
+                mutability: None,
+                expr: Box::new(whole),
+            });
         }
         _ => borrow_parts(part),
     }
 }
 
 fn unknown_name(name: &Ident, bindings: &[Ident], has_self: bool) -> String {
-    let bindings: Vec<_> = bindings.iter().map(ToString::to_string).collect();
+    // What `async_trait` made of a `_` is no name that anybody wrote.
+    let bindings = bindings.iter().map(ToString::to_string).filter(|binding| !binding.starts_with("__arg"));
+    let bindings: Vec<_> = bindings.collect();
     if name == "self" {
         return r#"this function has no "self"; write a parameter, such as key = "p.id""#.to_owned();
     }
@@ -104,19 +106,24 @@ fn unknown_name(name: &Ident, bindings: &[Ident], has_self: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proc_macro2::{Delimiter, Group};
     use quote::quote;
     use syn::Signature;
 
     use super::*;
     use crate::errors::Errors;
+    use crate::function::Body;
     use crate::parse::Args;
 
     fn key(written: &TokenStream, sig: TokenStream) -> Result<String, String> {
         let mut errors = Errors::default();
         let args = Args::parse(quote!(key = #written), &mut errors);
         let sig: Signature = syn::parse2(sig).unwrap();
-        let resolved = resolve(&args.key.unwrap(), &Params::of(&sig));
-        resolved.map(|tokens| tokens.to_string().replace(' ', "")).map_err(|error| error.to_string())
+        let block = Group::new(Delimiter::Brace, TokenStream::new());
+        let resolved = resolve(&args.key.unwrap(), &Params::of(&sig, &Body::of(&block)));
+        resolved
+            .map(|key| key.to_token_stream().to_string().replace(' ', ""))
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -130,6 +137,7 @@ mod tests {
             (quote!("id"), quote!(fn f(p: Person)), "p.id"),
             (quote!("id"), quote!(fn f(&self, p: Person)), "p.id"),
             (quote!("user"), quote!(fn f(Json(order): Json<Order>)), "order.user"),
+            (quote!("id"), quote!(fn f(p: Person, #[cfg(x)] trace: Trace)), "p.id"),
             (quote!("self"), quote!(fn f(&self, a: u8, b: u8)), "self"),
             (quote!("self.tenant"), quote!(fn f(&self)), "self.tenant"),
             (quote!((a, p.id)), quote!(fn f(a: u8, p: Person)), "(&a,&p.id)"),
@@ -168,11 +176,6 @@ mod tests {
                 quote!("self"),
                 quote!(fn f()),
                 r#"this function has no "self"; write a parameter, such as key = "p.id""#,
-            ),
-            (
-                quote!("id"),
-                quote!(fn f(&self, __arg1: Path<u64>)),
-                r#""id" is bound by a pattern that async_trait hides; name the parameter, and write the path to "id""#,
             ),
             (
                 quote!(("id", "name")),

@@ -17,6 +17,7 @@ mod quota;
 mod suggest;
 #[cfg(test)]
 mod tests;
+mod through;
 mod twin;
 
 use proc_macro2::TokenStream;
@@ -53,6 +54,20 @@ use quote::quote;
 /// | `unless` | an expression over the arguments; where it is true the call is not limited | |
 /// | `mode` | `"enforce"`, or `"shadow"`: decide and report, but let every call through | `"enforce"` |
 /// | `decision` | a name under which the body can read the `Decision` that let it in | |
+/// | `crate` | the path to this crate, where it has another name: `"shop::limiter"` | `::limiter` |
+///
+/// # Several on one function
+///
+/// They are checked in the order written, each with its own key. A call that a later one rejects keeps what it has taken
+/// from the earlier ones; to take from all or from none, write one with `limits`. The second limit is called
+/// `path::function#2`, unless it has a `name`.
+///
+/// ```
+/// # use limiter::{Rejected, rate_limit};
+/// #[rate_limit(key = "user", qps = 3)]
+/// #[rate_limit(key = "tenant", qps = 100)]
+/// async fn search(tenant: u32, user: u64) -> Result<(), Rejected> { Ok(()) }
+/// ```
 #[proc_macro_attribute]
 pub fn rate_limit(
     attribute: proc_macro::TokenStream,
@@ -64,24 +79,34 @@ pub fn rate_limit(
 /// Lets a type be the `key` of a limit.
 ///
 /// A struct with one field has the key of that field; all other types are told apart by their fields and variants.
-#[proc_macro_derive(LimitKey)]
+///
+/// Where the crate has another name, `#[limit_key(crate = "shop::limiter")]` says which.
+#[proc_macro_derive(LimitKey, attributes(limit_key))]
 pub fn derive_limit_key(item: proc_macro::TokenStream) -> proc_macro::TokenStream {
     derive::limit_key(item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
 /// A mistake breaks one line, not the crate: the item stays as it was written, without a limit.
 fn limit(attribute: TokenStream, item: &TokenStream) -> TokenStream {
-    limited(attribute, item.clone()).unwrap_or_else(|errors| {
-        let errors = errors.into_compile_error();
-        quote!(#errors #item)
-    })
+    match function::Function::parse(item.clone()) {
+        Err(error) => {
+            let error = error.into_compile_error();
+            quote!(#error #item)
+        }
+        Ok(function) => limited(attribute, function),
+    }
 }
 
-fn limited(attribute: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
-    let function = function::Function::parse(item)?;
+fn limited(attribute: TokenStream, mut function: function::Function) -> TokenStream {
     let mut errors = errors::Errors::default();
-    let args = parse::Args::parse(attribute, &mut errors);
-    let plan = check::check(&args, &function.sig, &mut errors);
-    errors.finish()?;
-    Ok(expand::expand(&plan, function))
+    let attributes = std::iter::once(attribute).chain(function.take_limits());
+    let plan = |attribute| {
+        let args = parse::Args::parse(attribute, &mut errors);
+        check::check(&args, &function, &mut errors)
+    };
+    let plans: Vec<_> = attributes.map(plan).collect();
+    match errors.finish() {
+        Ok(()) => expand::expand(&plans, function),
+        Err(errors) => expand::unlimited(&plans, function, &errors),
+    }
 }

@@ -5,7 +5,7 @@ use quote::{quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::{Error, Expr, ExprLit, ExprUnary, Ident, Lit, LitInt, UnOp};
 
-use crate::hygiene::{at, local};
+use crate::hygiene::at;
 use crate::parse::Value;
 
 pub(crate) enum Number {
@@ -52,8 +52,8 @@ impl Number {
         }
     }
 
-    /// A constant expression of type `ty` that does not compile where the number is not above 0.
-    pub(crate) fn tokens(&self, ty: &str) -> TokenStream {
+    /// A constant expression of type `ty` that does not compile where the number is not from 1 to `most`.
+    pub(crate) fn tokens(&self, ty: &str, most: u64) -> TokenStream {
         match self {
             Number::Literal(number, span) => {
                 let mut literal = Literal::u64_unsuffixed(*number);
@@ -61,23 +61,20 @@ impl Number {
                 quote!(#literal)
             }
             Number::Constant(expr, option) => {
-                let message = format!(r#""{option}" must be above 0"#);
-                let too_large = format!(r#""{option}" is too large; write a smaller number"#);
-                let span = at(expr.span());
-                let (mut number, ty) = (local("number"), Ident::new(ty, span));
-                number.set_span(span);
-                quote_spanned! {span=>
-                    {
-                        let #number = #expr;
-                        ::core::assert!(#number > 0, #message);
-                        let #number = #number as i128;
-                        ::core::assert!(#number > 0 && #number <= #ty::MAX as i128, #too_large);
-                        #number as #ty
-                    }
-                }
+                let (span, ty) = (at(expr.span()), (ty != "u64").then(|| Ident::new(ty, Span::mixed_site())));
+                let zero = format!(r#""{option}" must be above 0"#);
+                let large = format!(r#""{option}" is too large; write a smaller number"#);
+                let number = integer(expr);
+                let as_ty = ty.map(|ty| quote_spanned!(span=> as #ty));
+                quote_spanned!(span=> __limiter::positive(#number, #most, #zero, #large) #as_ty)
             }
         }
     }
+}
+
+/// Any integer as the largest type there is; `| 0` is what only integers know.
+pub(crate) fn integer(expr: &Expr) -> TokenStream {
+    quote_spanned!(at(expr.span())=> ((#expr) | 0) as i128)
 }
 
 /// `3` or `3u64`, but not `3s`.

@@ -1,6 +1,6 @@
 //! What was written, and where: the options of the attribute, each quoted or bare.
 
-use proc_macro2::{Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt as _;
 use syn::parse::discouraged::Speculative as _;
@@ -14,20 +14,20 @@ use crate::suggest;
 
 /// Names each option once: the fields of `Args`, the names it is parsed by, and the names it suggests.
 macro_rules! options {
-    ($($name:ident),+) => {
+    ($($field:ident $name:literal),+) => {
         #[derive(Default)]
         pub(crate) struct Args {
-            $(pub(crate) $name: Option<Value>,)+
+            $(pub(crate) $field: Option<Value>,)+
             /// How many options could not be read.
             unread: usize,
         }
 
         impl Args {
-            const NAMES: &[&str] = &[$(stringify!($name)),+];
+            const NAMES: &[&str] = &[$($name),+];
 
             fn slot(&mut self, name: &str) -> Option<&mut Option<Value>> {
                 match name {
-                    $(stringify!($name) => Some(&mut self.$name),)+
+                    $($name => Some(&mut self.$field),)+
                     _ => None,
                 }
             }
@@ -36,8 +36,23 @@ macro_rules! options {
 }
 
 options! {
-    name, strategy, key, qps, window, limits, burst, samples, cost, wait, fallback, store, on_error, unless, mode,
-    decision
+    name "name",
+    strategy "strategy",
+    key "key",
+    qps "qps",
+    window "window",
+    limits "limits",
+    burst "burst",
+    samples "samples",
+    cost "cost",
+    wait "wait",
+    fallback "fallback",
+    store "store",
+    on_error "on_error",
+    unless "unless",
+    mode "mode",
+    decision "decision",
+    krate "crate"
 }
 
 impl Args {
@@ -161,23 +176,21 @@ impl Value {
     }
 
     /// The elements of `[a, b]`, of `"a, b"`, or a lone one.
-    pub(crate) fn elements(&self) -> Vec<Value> {
+    pub(crate) fn elements(&self) -> syn::Result<Vec<Value>> {
         match self {
             Value::Quoted(quoted) => {
                 let text = self.text();
                 let list = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(&text);
                 let elements = list.split(',').map(str::trim).filter(|element| !element.is_empty());
-                elements.map(|element| Value::Quoted(LitStr::new(element, quoted.span()))).collect()
+                Ok(elements.map(|element| Value::Quoted(LitStr::new(element, quoted.span()))).collect())
             }
-            Value::Bare(tokens) => {
-                let list = |input: ParseStream<'_>| {
-                    let content;
-                    syn::bracketed!(content in input);
-                    Punctuated::<Value, Token![,]>::parse_terminated(&content)
-                };
-                let alone = |_| vec![Value::Bare(tokens.clone())];
-                list.parse2(tokens.clone()).map_or_else(alone, |elements| elements.into_iter().collect())
-            }
+            Value::Bare(tokens) => match syn::parse2::<Group>(tokens.clone()) {
+                Ok(list) if list.delimiter() == Delimiter::Bracket => {
+                    let elements = Punctuated::<Value, Token![,]>::parse_terminated.parse2(list.stream())?;
+                    Ok(elements.into_iter().collect())
+                }
+                _ => Ok(vec![Value::Bare(tokens.clone())]),
+            },
         }
     }
 

@@ -27,7 +27,7 @@ impl Quota {
 
 /// In: `["3/s", "100/m"]`, `[3/s, 100/m]`, `"3/s, 100/m"` or `"[3/s, 100/m]"`
 pub(crate) fn limits(value: &Value) -> syn::Result<Vec<Quota>> {
-    let elements = value.elements();
+    let elements = value.elements()?;
     if elements.is_empty() || elements.len() > MOST_LIMITS {
         let message =
             format!(r#""limits" takes 1 to {MOST_LIMITS} quotas, such as limits = ["3/s", "100/m"]"#);
@@ -102,6 +102,36 @@ mod tests {
             quote!([1 / s, 1 / s, 1 / s, 1 / s, 1 / s, 1 / s, 1 / s, 1 / s, 1 / s]),
         ] {
             assert!(quotas(&written).is_err(), "{written}");
+        }
+    }
+
+    /// A quota means the same in the attribute as it does in `"3/4s".parse::<limiter::Quota>()`.
+    #[test]
+    fn the_grammar_is_that_of_the_core() {
+        let permits = [
+            "3",
+            "0",
+            "1_000",
+            "_1",
+            "",
+            " 3 ",
+            "-3",
+            "+3",
+            "3.5",
+            "18446744073709551615",
+            "18446744073709551616",
+        ];
+        let counts = ["", "4", "0", "_4", "4_", " 4 ", "4  ", "1.5", "-1", "1001", "99999999999999999999"];
+        let units = ["ms", "s", "m", "h", "d", "S", "w", "", "us", "s ", "s/s"];
+        for permits in permits {
+            for count in counts {
+                for unit in units {
+                    let text = format!("{permits}/{count}{unit}");
+                    let ours = read(&text, Span::call_site()).ok().map(|q| (q.capacity(), q.window));
+                    let theirs = text.parse::<limiter::Quota>().ok().map(|q| (Some(q.permits()), q.window()));
+                    assert_eq!(ours, theirs, "{text:?}");
+                }
+            }
         }
     }
 }

@@ -1,18 +1,17 @@
 //! The borrowing twin of a pattern: it binds references to the same parts, and moves nothing.
 //!
 //! Edition 2024 allows no `mut`, `ref` or `&` below a reference that a pattern looks through, so the twin has none of
-//! them; expressions get the type they would see in the body by dereferencing what the twin binds.
+//! them; expressions get the type they would see in the body by dereferencing what the twin binds (`through.rs`).
 
 use std::mem;
 
-use proc_macro2::{Group, Ident, Spacing, TokenStream, TokenTree};
-use quote::{ToTokens as _, quote_spanned};
+use proc_macro2::{Ident, TokenStream};
 use syn::{Pat, PatIdent, PatWild, Token};
 
 pub(crate) struct Binding {
     pub(crate) ident: Ident,
     /// How many references the twin binds it behind that its own pattern does not.
-    derefs: usize,
+    pub(crate) derefs: usize,
 }
 
 pub(crate) fn bindings(pat: &Pat) -> Vec<Binding> {
@@ -83,73 +82,21 @@ fn wild(binding: &PatIdent) -> Pat {
     Pat::Wild(PatWild { attrs: Vec::new(), underscore_token: Token![_](binding.ident.span()) })
 }
 
-/// Lets an expression see through the twin, and notes which bindings it uses.
-///
-/// In: `id == 0 && order.id.is_empty()`, where `id` and `order` are bound
-/// Out: `(*id) == 0 && (*order).id.is_empty()`
-pub(crate) fn through(expr: TokenStream, bindings: &[Binding], used: &mut Vec<Ident>) -> TokenStream {
-    let tokens: Vec<_> = expr.into_iter().collect();
-    let mut out = TokenStream::new();
-    for (at, token) in tokens.iter().enumerate() {
-        match token {
-            TokenTree::Ident(ident) if is_variable(&tokens, at) => {
-                match bindings.iter().find(|binding| binding.ident == *ident) {
-                    Some(binding) => {
-                        used.push(ident.clone());
-                        let stars = (0..binding.derefs).map(|_| Token![*](ident.span()));
-                        out.extend(quote_spanned!(ident.span()=> (#(#stars)* #ident)));
-                    }
-                    None => ident.to_tokens(&mut out),
-                }
-            }
-            TokenTree::Group(group) => {
-                let inner = through(group.stream(), bindings, used);
-                let mut replaced = Group::new(group.delimiter(), inner);
-                replaced.set_span(group.span());
-                replaced.to_tokens(&mut out);
-            }
-            TokenTree::Literal(literal) => {
-                // `format!("{id}")` reads a variable too.
-                let text = literal.to_string();
-                let captured =
-                    bindings.iter().filter(|binding| text.contains(&format!("{{{}", binding.ident)));
-                used.extend(captured.map(|binding| binding.ident.clone()));
-                literal.to_tokens(&mut out);
-            }
-            token => token.to_tokens(&mut out),
-        }
-    }
-    out
-}
-
-/// Not a field, not a method, not a part of a path, not the name before a colon.
-fn is_variable(tokens: &[TokenTree], at: usize) -> bool {
-    let punct = |index: Option<usize>| match index.and_then(|index| tokens.get(index)) {
-        Some(TokenTree::Punct(punct)) => Some((punct.as_char(), punct.spacing())),
-        _ => None,
-    };
-    let before = punct(at.checked_sub(1));
-    // The second dot of a range is no field access.
-    let in_range = at >= 2 && punct(at.checked_sub(2)) == Some(('.', Spacing::Joint));
-    let is_member = matches!(before, Some(('.', _))) && !in_range;
-    let in_path = matches!(before, Some((':', _))) && punct(at.checked_sub(2)) == Some((':', Spacing::Joint));
-    let is_named = matches!(punct(Some(at + 1)), Some((':', _)));
-    !(is_member || in_path || is_named)
-}
-
 #[cfg(test)]
 mod tests {
-    use quote::quote;
+    use quote::{ToTokens as _, quote};
     use syn::parse::Parser as _;
 
     use super::*;
+    use crate::through;
 
     /// The twin of `pat` that `expr` needs, and what becomes of `expr`.
     fn twin(pat: TokenStream, expr: TokenStream) -> (Option<String>, String) {
         let pat = Pat::parse_single.parse2(pat).unwrap();
-        let mut used = Vec::new();
-        let expr = through(expr, &bindings(&pat), &mut used);
-        (of(&pat, &used).map(|twin| twin.to_token_stream().to_string()), expr.to_string())
+        let mut expr = syn::parse2(expr).unwrap();
+        let used = through::rewrite(&mut expr, &bindings(&pat));
+        let twin = of(&pat, &used).map(|twin| twin.to_token_stream().to_string());
+        (twin, expr.to_token_stream().to_string())
     }
 
     #[test]

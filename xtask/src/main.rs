@@ -1,5 +1,6 @@
 //! The project's own commands, run as `cargo xtask <command>`.
 
+mod compile_cost;
 mod engines;
 mod install;
 #[path = "../../tests/support/locate.rs"]
@@ -13,12 +14,14 @@ const HELP: &str = "\
 cargo xtask test               install what the tests need where it is missing, and run them all:
                                unit, integration, doctests, UI tests, and every example to its end
 cargo xtask engines [FOLDER]   fetch Redis 8.0, Valkey 8.1 and Valkey 9.1 into FOLDER (target/engines),
-                               and run the tests that need a server on each of them";
+                               and run the tests that need a server on each of them
+cargo xtask compile-cost       time builds of 200 functions: plain, with #[tracing::instrument], with #[rate_limit]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["test"] => test::test(),
+        ["compile-cost"] => compile_cost::compile_cost(&root().join("target/compile-cost")),
         ["engines"] => engines::engines(&root().join("target/engines")),
         ["engines", folder] => engines::engines(Path::new(folder)),
         _ => Err(HELP.to_owned()),

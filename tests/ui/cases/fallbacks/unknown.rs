@@ -1,7 +1,16 @@
-use limiter::rate_limit;
+use limiter::{Rejected, rate_limit};
 
 #[rate_limit(qps = 3, fallback = "busi")]
 async fn get(id: u64) -> u64 {
+    id
+}
+
+#[rate_limit(qps = 3, fallback = "busy")]
+async fn right(id: u64) -> u64 {
+    id
+}
+
+fn busy(id: u64, _: Rejected) -> u64 {
     id
 }
 

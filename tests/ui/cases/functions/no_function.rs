@@ -5,11 +5,22 @@ struct Order {
     id: u64,
 }
 
-trait Orders {
-    #[rate_limit(qps = 3)]
-    async fn get(&self) -> Option<u64>;
+#[rate_limit(qps = 3)]
+pub(crate) enum Kind {
+    Order,
 }
 
-const USED: Order = Order { id: 3 };
+#[rate_limit(qps = 3)]
+impl Order {
+    async fn get(&self) -> Option<u64> {
+        Some(self.id)
+    }
+}
+
+#[rate_limit(qps = 3)]
+mod orders {}
+
+#[rate_limit(qps = 3)]
+unsafe impl Sync for Order {}
 
 fn main() {}

@@ -15,9 +15,4 @@ struct Wrapper {
     id: u64,
 }
 
-#[derive(LimitKey)]
-union Bits {
-    id: u64,
-}
-
 fn main() {}

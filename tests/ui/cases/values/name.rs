@@ -6,7 +6,12 @@ async fn empty(id: u64) -> Option<u64> {
 }
 
 #[rate_limit(qps = 3, name = "a\nb")]
-async fn control(id: u64) -> Option<u64> {
+async fn with_a_newline(id: u64) -> Option<u64> {
+    Some(id)
+}
+
+#[rate_limit(qps = 3, name = 7 + 1)]
+async fn bare(id: u64) -> Option<u64> {
     Some(id)
 }
 

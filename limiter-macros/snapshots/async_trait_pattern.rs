@@ -1,0 +1,27 @@
+fn get<'a>(&'a self, __arg1: (u8, u8)) -> Pin<Box<dyn Future<Output = Option<u8>> + Send + 'a>> {
+    ::limiter::__private::Box::pin(async move {
+        {
+            use ::limiter::__private as __limiter;
+            static __LIMITER_SITE: __limiter::Site = __limiter::Site::new(__limiter::Rule::new(
+                __limiter::concat!(__limiter::module_path!(), "::get"),
+                __limiter::Strategy::SlidingWindow,
+                __limiter::quota(3, 1000),
+            ));
+            __limiter::submit! { __limiter :: Registered (& __LIMITER_SITE) }
+            let __limiter_entry = {
+                let (left, _) = &__arg1;
+                __limiter::pass(&__LIMITER_SITE, &(*left), 1u64)
+            };
+            if let __limiter::Some(__limiter_entry) = __limiter_entry {
+                if let __limiter::Err(__limiter_rejected) = __limiter_entry.await {
+                    return __limiter::from_rejected(__limiter_rejected);
+                }
+            }
+        }
+        let (left, right) = {
+            let __arg1 = __arg1;
+            __arg1
+        };
+        Some(left + right)
+    })
+}
