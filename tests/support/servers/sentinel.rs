@@ -96,6 +96,27 @@ impl Sentinel {
         self.sentinel.cli(&["SENTINEL", "DEBUG", "PUBLISH-PERIOD", "100", "INFO-PERIOD", "500"]);
     }
 
+    /// A number that grows with every failover.
+    pub fn epoch(&self) -> u64 {
+        let text = self.sentinel.cli(&["SENTINEL", "MASTER", NAME]);
+        value(&text, "config-epoch").and_then(|epoch| epoch.parse().ok()).expect("an epoch")
+    }
+
+    /// Waits until the replica has all that the primary has now.
+    pub fn await_level(&self) {
+        let offset = |server: &Server, name: &str| {
+            let info =
+                server.command(&["INFO", "replication"]).map_err(|error| error.to_string())?.to_string();
+            let value = info.lines().find_map(|line| line.trim().strip_prefix(name)?.parse::<u64>().ok());
+            value.ok_or(format!("no {name} on port {}:\n{info}", server.port()))
+        };
+        let wanted = eventually("the primary's offset", || offset(self.primary(), "master_repl_offset:"));
+        eventually("the replica to be level", || match offset(self.replica(), "slave_repl_offset:")? {
+            reached if reached >= wanted => Ok(()),
+            reached => Err(format!("{reached} of {wanted}")),
+        });
+    }
+
     /// The port of the primary, and what the sentinel thinks of it.
     fn opinion(&self) -> (u16, String) {
         let text = self.sentinel.cli(&["SENTINEL", "MASTER", NAME]);
