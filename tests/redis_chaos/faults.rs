@@ -84,11 +84,7 @@ impl<'a> Breaker<'a> {
             if server.is_none() {
                 self.pause(100, 1_500);
             }
-            for proxy in self.stage.ways.iter().flatten() {
-                proxy.door(Door::Open);
-                proxy.delay(Duration::ZERO);
-                proxy.harm_all(None);
-            }
+            self.mend_ways();
             self.watch_failovers();
             let what = [ways, server].into_iter().flatten().collect::<Vec<_>>().join(" and ");
             // Sometimes the next fault does not wait until this one is over.
@@ -135,6 +131,14 @@ impl<'a> Breaker<'a> {
         self.count(name)
     }
 
+    fn mend_ways(&self) {
+        for proxy in self.stage.ways.iter().flatten() {
+            proxy.door(Door::Open);
+            proxy.delay(Duration::ZERO);
+            proxy.harm_all(None);
+        }
+    }
+
     fn break_server(&mut self) -> &'static str {
         let name = match &self.stage.servers {
             Servers::Standalone(server) => self.break_standalone(server),
@@ -173,7 +177,8 @@ impl<'a> Breaker<'a> {
                 self.lose(level, Lost::Unreplicated);
                 sentinel.await_switch(old);
                 self.epoch = sentinel.epoch();
-                // Away for good until the calls have found the new one, which is what is measured.
+                // It stays away until the calls have found the new one, which is what is measured.
+                self.mend_ways();
                 self.await_recovery("a killed primary");
                 old.restart();
                 sentinel.await_replica();

@@ -15,6 +15,8 @@ use crate::support::history::{Outcome, PATIENT};
 
 /// How far past its deadline a call may end on a machine with much else to do.
 const SLACK: Duration = Duration::from_secs(10);
+/// So long after it was asked a server may still count a call, in microseconds.
+const LATEST: u64 = 10_000_000;
 /// Longer intervals than this are not looked at, in microseconds.
 const LONGEST: u64 = 20_000_000;
 
@@ -79,18 +81,21 @@ fn too_early(rule: &Rule, histories: &[Vec<Record>]) -> Option<String> {
     let mut of_rule: Vec<&Record> =
         histories.iter().flatten().filter(|record| record.subject == rule.name()).collect();
     of_rule.sort_by_key(|record| record.asked);
-    let longest = of_rule.iter().map(|record| record.answered - record.asked).max().unwrap_or(0);
-    of_rule.iter().enumerate().filter(|(_, record)| record.outcome == Outcome::Rejected).find_map(
-        |(index, rejected)| {
-            let from = rejected.asked.saturating_sub(window + window / 100);
-            let start = of_rule.partition_point(|record| record.asked + longest < from);
-            let end = index + of_rule[index..].partition_point(|record| record.asked <= rejected.answered);
-            let counted = |record: &&&Record| record.outcome != Outcome::Rejected && record.answered >= from;
-            let count = of_rule[start..end].iter().filter(counted).count() as u64;
-            (count < quota.permits())
-                .then(|| format!("{}: rejected after {count} calls at the most: {rejected}", rule.name()))
-        },
-    )
+    let rejections = of_rule.iter().filter(|record| record.outcome == Outcome::Rejected);
+    rejections.into_iter().find_map(|rejected| {
+        let from = rejected.asked.saturating_sub(window + window / 100);
+        let start = of_rule.partition_point(|record| record.asked + LATEST < from);
+        let end = of_rule.partition_point(|record| record.asked <= rejected.answered);
+        let may_count = |record: &&&Record| match record.outcome {
+            Outcome::Rejected => false,
+            Outcome::Admitted => record.answered >= from,
+            // It may lie in the queue of a server that is frozen, or on the way there, when nobody waits for it any more.
+            Outcome::Degraded { .. } | Outcome::Dropped => true,
+        };
+        let count = of_rule[start..end].iter().filter(may_count).count() as u64;
+        (count < quota.permits())
+            .then(|| format!("{}: rejected after {count} calls at the most: {rejected}", rule.name()))
+    })
 }
 
 /// The times between evictions.
