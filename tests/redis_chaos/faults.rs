@@ -90,6 +90,7 @@ impl<'a> Breaker<'a> {
             // Sometimes the next fault does not wait until this one is over.
             if self.random.chance(75) || start.elapsed() >= time {
                 self.await_recovery(&what);
+                self.pause(0, 800);
             }
         }
         self.watch_failovers();

@@ -13,6 +13,8 @@ pub mod proxy;
 pub mod random;
 #[cfg(feature = "redis")]
 pub mod servers;
+#[cfg(feature = "redis")]
+pub mod shared;
 pub mod trace;
 
 /// The library to name in `LD_PRELOAD` of a process whose clock is to be wrong, by `FAKETIME=+1h`.

@@ -262,3 +262,21 @@ async fn must_be_primary(connection: &mut MultiplexedConnection) -> RedisResult<
         _ => Err((ErrorKind::Client, "the server that the sentinel named is not a primary").into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A fleet that lost its server does not come back all at once.
+    #[test]
+    fn pauses_grow_and_differ() {
+        assert_eq!(pause(0), Duration::ZERO);
+        for attempts in [1, 2, 3, 4, 5, 6, 40, u32::MAX] {
+            let longest = FIRST_PAUSE.saturating_mul(1 << attempts.min(5)).min(LONGEST_PAUSE);
+            let pauses: Vec<Duration> = (0..100).map(|_| pause(attempts)).collect();
+            assert!(pauses.iter().all(|pause| *pause >= longest / 2 && *pause <= longest), "{attempts}");
+            let spread = *pauses.iter().max().unwrap() - *pauses.iter().min().unwrap();
+            assert!(spread > longest / 4, "attempt {attempts} of a hundred clients: within {spread:?}");
+        }
+    }
+}
