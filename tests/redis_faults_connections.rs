@@ -39,6 +39,8 @@ async fn no_server_at_the_start() {
         }
     }
     all_ended_early(&calls);
+    // However long it takes.
+    tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(health(&lazy), [Health::Down]);
     server.restart();
     println!("to life after {:?}", calls.until(DecidedBy::Shared).await);

@@ -170,14 +170,14 @@ impl<'a> Breaker<'a> {
     }
 
     fn break_pair(&mut self, sentinel: &Sentinel) -> &'static str {
+        self.watch_failovers();
         let old = sentinel.primary();
         match self.random.between(0, 7) {
             0 | 1 => {
-                let level = self.level(sentinel);
                 old.kill();
-                self.lose(level, Lost::Unreplicated);
+                let killed = self.clock.now();
                 sentinel.await_switch(old);
-                self.epoch = sentinel.epoch();
+                self.switched(sentinel, killed);
                 // It stays away until the calls have found the new one, which is what is measured.
                 self.mend_ways();
                 self.await_recovery("a killed primary");
@@ -186,20 +186,18 @@ impl<'a> Breaker<'a> {
                 "primary killed"
             }
             2 | 3 => {
-                let level = self.level(sentinel);
                 sentinel.fail_over();
                 eventually("the old primary to follow", || {
                     let role = old.command(&["ROLE"]).map_err(|error| error.to_string())?.to_string();
                     if role.starts_with("slave") { Ok(()) } else { Err(role) }
                 });
-                self.lose(level, Lost::Unreplicated);
-                self.epoch = sentinel.epoch();
+                self.switched(sentinel, self.clock.now());
                 "failover"
             }
             4 => {
                 sentinel.sentinel().kill();
                 self.pause(0, 1_500);
-                sentinel.sentinel().restart();
+                sentinel.restart_sentinel();
                 sentinel.hasten();
                 "sentinel killed"
             }
@@ -311,6 +309,15 @@ impl<'a> Breaker<'a> {
         let now = self.clock.now();
         sentinel.await_level();
         now
+    }
+
+    /// The primary was replaced, and the old one counted nothing any more after `end`.
+    fn switched(&mut self, sentinel: &Sentinel, end: u64) {
+        let epoch = sentinel.epoch();
+        // Unless there was more than one failover.
+        let to = if epoch == self.epoch + 1 { end } else { self.clock.now() };
+        self.losses.push(Loss { from: self.level, to, what: Lost::Unreplicated });
+        self.epoch = epoch;
     }
 
     /// On a busy machine a sentinel may think of a failover by itself.

@@ -24,9 +24,8 @@ impl Sentinel {
              sentinel down-after-milliseconds {NAME} 1000\n\
              sentinel failover-timeout {NAME} 2000\n"
         ));
-        // When it is not scheduled for two seconds, as on a busy machine, a sentinel trusts nothing for half a minute.
-        sentinel.cli(&["SENTINEL", "DEBUG", "TILT-TRIGGER", "60000"]);
         let sentinel = Self { sentinel, pair: [primary, replica] };
+        sentinel.calm();
         eventually("the sentinel to know the replica", || {
             let replicas = sentinel.sentinel.cli(&["SENTINEL", "REPLICAS", NAME]);
             match value(&replicas, "master-link-status") {
@@ -45,6 +44,17 @@ impl Sentinel {
     /// The sentinel itself.
     pub fn sentinel(&self) -> &Server {
         &self.sentinel
+    }
+
+    /// Starts the sentinel again. It knows what it knew.
+    pub fn restart_sentinel(&self) {
+        self.sentinel.restart();
+        self.calm();
+    }
+
+    /// When it is not scheduled for two seconds, as on a busy machine, a sentinel trusts nothing for half a minute.
+    fn calm(&self) {
+        self.sentinel.cli(&["SENTINEL", "DEBUG", "TILT-TRIGGER", "60000"]);
     }
 
     /// The server that is the primary now by the word of the sentinel.
