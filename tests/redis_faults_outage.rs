@@ -119,6 +119,8 @@ async fn a_decision_in_an_outage_takes_less_than_20_microseconds() {
     }
 }
 
+type Act<'a> = &'a dyn Fn();
+
 /// From when the server answers again, the best of a few times, since others use the machine too. Each outage is long
 /// enough that attempts to connect have become rare.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -129,7 +131,7 @@ async fn shared_decisions_resume_within_a_second_of_the_servers_return() {
     let proxy = Proxy::start(server.port());
     let limiter = limiter(&proxy.url(), SHORT).await;
     let calls = History::new(&limiter, &RULE, "key", SHORT);
-    let outages: [(&str, &dyn Fn(), &dyn Fn()); 3] = [
+    let outages: [(&str, Act<'_>, Act<'_>); 3] = [
         ("killed", &|| server.kill(), &|| server.restart()),
         ("refused", &|| (proxy.door(Door::Slammed), proxy.reset()).1, &|| proxy.door(Door::Open)),
         ("unanswered", &|| (proxy.door(Door::Silent), proxy.half_open()).1, &|| proxy.door(Door::Open)),

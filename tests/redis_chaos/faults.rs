@@ -24,6 +24,8 @@ const GARBAGE: [&[u8]; 6] = [
     b"\x00\xff\xfe\r\n",
 ];
 
+type Act<'a> = &'a dyn Fn(&Proxy);
+
 /// What a fault took from the memory of the servers.
 pub(crate) struct Loss {
     pub(crate) from: u64,
@@ -100,8 +102,7 @@ impl<'a> Breaker<'a> {
     fn break_ways(&mut self) -> &'static str {
         let ways = &self.stage.ways;
         let (one_way, one_server) = (self.random.chance(50), self.random.chance(50));
-        let [way, server] =
-            [ways.len(), ways[0].len()].map(|count| self.random.between(0, count as u64 - 1) as usize);
+        let [way, server] = [ways.len(), ways[0].len()].map(|count| self.random.below(count));
         let proxies: Vec<&Proxy> = ways
             .iter()
             .enumerate()
@@ -112,7 +113,7 @@ impl<'a> Breaker<'a> {
             .collect();
         let delay = Duration::from_millis(self.random.between(10, 500));
         let garbage = self.random.one_of(&GARBAGE);
-        let acts: [(&str, &dyn Fn(&Proxy)); 7] = [
+        let acts: [(&str, Act<'_>); 7] = [
             ("slow network", &|proxy| proxy.delay(delay)),
             ("replies cut", &|proxy| proxy.harm_all(Some(Harm::Cut))),
             ("replies garbled", &|proxy| proxy.harm_all(Some(Harm::Replace(garbage)))),
@@ -208,10 +209,10 @@ impl<'a> Breaker<'a> {
     fn break_cluster(&mut self, cluster: &Cluster) -> &'static str {
         let nodes = cluster.nodes();
         let limits = load::limits();
-        let rule = &limits[self.random.between(0, limits.len() as u64 - 1) as usize];
+        let rule = &limits[self.random.below(limits.len())];
         match self.random.between(0, 9) {
             0 | 1 => {
-                let node = &nodes[self.random.between(0, nodes.len() as u64 - 1) as usize];
+                let node = &nodes[self.random.below(nodes.len())];
                 node.kill();
                 self.pause(0, 1_500);
                 node.restart();
@@ -220,7 +221,7 @@ impl<'a> Breaker<'a> {
             }
             2..=4 => {
                 let slot = cluster.slot(&load::names(rule)[0]);
-                let away = self.random.between(1, nodes.len() as u64 - 1) as usize;
+                let away = 1 + self.random.below(nodes.len() - 1);
                 let migration = cluster.migrate_slot(slot, (cluster.owner(slot) + away) % nodes.len());
                 self.pause(0, 200);
                 migration.move_keys();
@@ -230,7 +231,7 @@ impl<'a> Breaker<'a> {
             }
             5 => self.evict(|name| &nodes[cluster.owner(cluster.slot(name))]),
             _ => {
-                let node = self.random.between(0, nodes.len() as u64 - 1) as usize;
+                let node = self.random.below(nodes.len());
                 self.disturb(&nodes[node])
             }
         }

@@ -15,6 +15,7 @@ mod verdict;
 mod worker;
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use faults::Breaker;
@@ -120,9 +121,9 @@ fn table(reports: &[Report]) -> String {
     ));
     let mut text = String::from("\n");
     for (name, cells) in rows {
-        text += &format!("{name:<28}");
+        let _ = write!(text, "{name:<28}");
         for cell in cells {
-            text += &format!("{cell:>12}");
+            let _ = write!(text, "{cell:>12}");
         }
         text.push('\n');
     }

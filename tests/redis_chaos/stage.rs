@@ -12,6 +12,7 @@ pub(crate) struct Stage {
     pub(crate) ways: Vec<Vec<Proxy>>,
 }
 
+#[expect(clippy::large_enum_variant, reason = "there are three of them")]
 pub(crate) enum Servers {
     Standalone(Server),
     Sentinel(Sentinel),

@@ -85,7 +85,7 @@ impl Caller {
     async fn step(&self, random: &mut Random) {
         if random.chance(60) {
             let limits = load::limits();
-            let rule = &limits[usize::try_from(random.between(0, limits.len() as u64 - 1)).expect("small")];
+            let rule = &limits[random.below(limits.len())];
             self.call(rule, load::KEY, OnError::Local, random.chance(3)).await;
         } else {
             // Several at once, which share a script call.

@@ -275,7 +275,8 @@ mod tests {
             let longest = FIRST_PAUSE.saturating_mul(1 << attempts.min(5)).min(LONGEST_PAUSE);
             let pauses: Vec<Duration> = (0..100).map(|_| pause(attempts)).collect();
             assert!(pauses.iter().all(|pause| *pause >= longest / 2 && *pause <= longest), "{attempts}");
-            let spread = *pauses.iter().max().unwrap() - *pauses.iter().min().unwrap();
+            let (shortest, longest_drawn) = (*pauses.iter().min().unwrap(), *pauses.iter().max().unwrap());
+            let spread = longest_drawn.saturating_sub(shortest);
             assert!(spread > longest / 4, "attempt {attempts} of a hundred clients: within {spread:?}");
         }
     }
