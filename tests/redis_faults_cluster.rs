@@ -68,6 +68,38 @@ async fn tryagain_is_asked_again_until_the_slot_has_moved() {
     assert_eq!(charged, patient.admitted() + hasty.admitted(), "TRYAGAIN did not run");
 }
 
+/// Half-way, its old server answers `ASK` for a key that it has no more; in the end, `MOVED`. Nobody needs to read anew who
+/// has what for that, and here nobody can.
+#[tokio::test]
+async fn moved_and_ask_are_followed_at_once() {
+    let cluster = Cluster::start();
+    let calls = History::new(&limiter(&cluster, PATIENT).await, &RULE, "key", PATIENT);
+    let slot = cluster.slot("limiter:{orders:key}");
+    calls.shared().await;
+    let migration = cluster.migrate_slot(slot, (cluster.owner(slot) + 1) % 3);
+    migration.move_keys();
+    for _ in 0..5 {
+        in_time("ASK", calls.shared()).await;
+    }
+    migration.finish();
+    for node in cluster.nodes() {
+        node.cli(&["ACL", "SETUSER", "default", "-cluster|slots"]);
+    }
+    for _ in 0..5 {
+        in_time("MOVED", calls.shared()).await;
+    }
+    for node in cluster.nodes() {
+        node.cli(&["ACL", "SETUSER", "default", "+cluster|slots"]);
+    }
+    assert_eq!(calls.settle(&limiter(&cluster, PATIENT).await).await, 11);
+}
+
+/// Well before its deadline, which is [`PATIENT`].
+async fn in_time(what: &str, call: impl Future<Output = ()>) {
+    let followed = tokio::time::timeout(PATIENT / 2, call).await;
+    assert!(followed.is_ok(), "{what} was not followed");
+}
+
 /// The slot of a key moves to and fro under load: every call is followed to where the key is, and counted once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn moved_and_ask_are_followed_under_load() {

@@ -194,7 +194,7 @@ async fn out_of_memory_is_the_policy_and_ends_by_itself() {
     }
     let charged = calls.settle(&limiter(&server.url(), PATIENT).await).await;
     assert_eq!(charged, calls.admitted(), "OOM counted nothing");
-    assert!(proxy.connections() < connections + 10, "{} connections", proxy.connections());
+    assert_eq!(proxy.connections(), connections, "what it said is no fault of the connection");
 }
 
 #[tokio::test]
