@@ -68,6 +68,38 @@ async fn tryagain_is_asked_again_until_the_slot_has_moved() {
     assert_eq!(charged, patient.admitted() + hasty.admitted(), "TRYAGAIN did not run");
 }
 
+/// Half-way, its old server answers `ASK` for a key that it has no more; in the end, `MOVED`. Nobody needs to read anew who
+/// has what for that, and here nobody can.
+#[tokio::test]
+async fn moved_and_ask_are_followed_at_once() {
+    let cluster = Cluster::start();
+    let calls = History::new(&limiter(&cluster, PATIENT).await, &RULE, "key", PATIENT);
+    let slot = cluster.slot("limiter:{orders:key}");
+    calls.shared().await;
+    let migration = cluster.migrate_slot(slot, (cluster.owner(slot) + 1) % 3);
+    migration.move_keys();
+    for _ in 0..5 {
+        in_time("ASK", calls.shared()).await;
+    }
+    migration.finish();
+    for node in cluster.nodes() {
+        node.cli(&["ACL", "SETUSER", "default", "-cluster|slots"]);
+    }
+    for _ in 0..5 {
+        in_time("MOVED", calls.shared()).await;
+    }
+    for node in cluster.nodes() {
+        node.cli(&["ACL", "SETUSER", "default", "+cluster|slots"]);
+    }
+    assert_eq!(calls.settle(&limiter(&cluster, PATIENT).await).await, 11);
+}
+
+/// Well before its deadline, which is [`PATIENT`].
+async fn in_time(what: &str, call: impl Future<Output = ()>) {
+    let followed = tokio::time::timeout(PATIENT / 2, call).await;
+    assert!(followed.is_ok(), "{what} was not followed");
+}
+
 /// The slot of a key moves to and fro under load: every call is followed to where the key is, and counted once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn moved_and_ask_are_followed_under_load() {
@@ -177,9 +209,9 @@ async fn one_shard_away_is_the_policy_for_its_keys_only() {
 #[tokio::test]
 async fn clusterdown_is_the_policy_and_ends_by_itself() {
     let cluster = Cluster::with(&["--cluster-require-full-coverage", "yes"]);
-    let limiter = limiter(&cluster, SHORT).await;
-    let calls: Vec<History> =
-        keys(&cluster).iter().map(|key| History::new(&limiter, &RULE, key, SHORT)).collect();
+    let (limiter, patient) = (limiter(&cluster, SHORT).await, limiter(&cluster, PATIENT).await);
+    let keys = keys(&cluster);
+    let calls: Vec<History> = keys.iter().map(|key| History::new(&limiter, &RULE, key, SHORT)).collect();
     for calls in &calls {
         calls.until(DecidedBy::Shared).await;
     }
@@ -190,6 +222,12 @@ async fn clusterdown_is_the_policy_and_ends_by_itself() {
             if info.contains("cluster_state:fail") { Ok(()) } else { Err(info) }
         });
     }
+    // It did not run, so one that has the time is asked again.
+    let patient = History::new(&patient, &RULE, &keys[0], PATIENT);
+    let call = tokio::spawn({
+        let patient = patient.clone();
+        async move { patient.shared().await }
+    });
     for calls in &calls {
         for on_error in [OnError::Local, OnError::Allow, OnError::Deny] {
             calls.on_error(on_error).degraded().await;
@@ -203,14 +241,17 @@ async fn clusterdown_is_the_policy_and_ends_by_itself() {
         start.elapsed() > Duration::from_secs(4)
     })
     .await;
+    assert!(!call.is_finished(), "nobody can decide");
     cluster.nodes()[1].restart();
     cluster.settle();
+    call.await.unwrap();
     for calls in &calls {
         println!("shared again after {:?}", calls.until(DecidedBy::Shared).await);
     }
     for node in [0, 2] {
-        let charged = calls[node].settle(&limiter).await;
-        assert_eq!(charged, calls[node].admitted(), "CLUSTERDOWN did not run");
+        let charged = calls[node].charged(&limiter).await;
+        let patient = if node == 0 { patient.admitted() } else { 0 };
+        assert_eq!(charged, calls[node].admitted() + patient, "CLUSTERDOWN did not run");
     }
     assert!(late < 12, "{late} calls ran out of time, and the breaker never opened");
 }

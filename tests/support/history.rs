@@ -43,6 +43,23 @@ pub enum Outcome {
     Dropped,
 }
 
+impl Outcome {
+    /// Panics where a decision is not one that could be: nothing that was degraded is ever taken for shared, nor a
+    /// failure for a rejection.
+    pub fn of(decision: Decision, rule: &Rule, on_error: OnError) -> Self {
+        let allowed = decision.is_allowed();
+        let reason = decision.into_result(rule).err().map(|rejected| rejected.reason());
+        match (decision.decided_by(), on_error, reason) {
+            (DecidedBy::Shared, _, None) => Self::Admitted,
+            (DecidedBy::Shared, _, Some(Reason::Exceeded)) => Self::Rejected,
+            (DecidedBy::Degraded, OnError::Deny, Some(Reason::Unavailable))
+            | (DecidedBy::Degraded, OnError::Local, None | Some(Reason::Exceeded))
+            | (DecidedBy::Degraded, OnError::Allow, None) => Self::Degraded { allowed },
+            wrong => panic!("{wrong:?} cannot be"),
+        }
+    }
+}
+
 impl History {
     /// `deadline` is that of the limiter.
     pub fn new(limiter: &RedisLimiter, rule: &Rule, key: &str, deadline: Duration) -> Self {
@@ -63,21 +80,8 @@ impl History {
         let decision = self.limiter.decide(call).await;
         let took = entry.asked.elapsed();
         assert!(took < self.deadline + SLACK, "a call with a deadline of {:?} took {took:?}", self.deadline);
-        entry.ends(self.outcome(decision));
+        entry.ends(Outcome::of(decision, &self.rule, self.on_error));
         decision
-    }
-
-    fn outcome(&self, decision: Decision) -> Outcome {
-        let allowed = decision.is_allowed();
-        let reason = decision.into_result(&self.rule).err().map(|rejected| rejected.reason());
-        match (decision.decided_by(), self.on_error, reason) {
-            (DecidedBy::Shared, _, None) => Outcome::Admitted,
-            (DecidedBy::Shared, _, Some(Reason::Exceeded)) => Outcome::Rejected,
-            (DecidedBy::Degraded, OnError::Deny, Some(Reason::Unavailable))
-            | (DecidedBy::Degraded, OnError::Local, None | Some(Reason::Exceeded))
-            | (DecidedBy::Degraded, OnError::Allow, None) => Outcome::Degraded { allowed },
-            wrong => panic!("{wrong:?} cannot be"),
-        }
     }
 
     /// One call, which the server decides.

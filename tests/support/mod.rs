@@ -13,6 +13,8 @@ pub mod proxy;
 pub mod random;
 #[cfg(feature = "redis")]
 pub mod servers;
+#[cfg(feature = "redis")]
+pub mod shared;
 pub mod trace;
 
 /// Where something stands that a test cannot do without.

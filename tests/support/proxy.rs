@@ -52,6 +52,8 @@ struct State {
     every_reply: Option<Harm>,
     /// Connections with a lower number are half-open: what they say is lost, and nobody tells them.
     half_open_below: u64,
+    /// Ports that servers name as theirs, and those that clients are to hear of instead.
+    translations: Vec<(u16, u16)>,
     /// How many connections there have been, and the tasks of all.
     connections: u64,
     tasks: Vec<AbortHandle>,
@@ -70,6 +72,7 @@ impl Proxy {
             next_reply: None,
             every_reply: None,
             half_open_below: 0,
+            translations: Vec::new(),
             connections: 0,
             tasks: Vec::new(),
             scripts: 0,
@@ -89,6 +92,17 @@ impl Proxy {
     /// `redis://127.0.0.1:port`
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Where a server names an address in a reply, as sentinels and servers of a cluster do, clients hear of the proxy
+    /// in front of it: `(server, proxy)`. All ports have five digits, so that no length changes.
+    pub fn translate(&self, ports: &[(u16, u16)]) {
+        assert!(ports.iter().all(|(server, proxy)| *server >= 10_000 && *proxy >= 10_000), "{ports:?}");
+        self.shared.state().translations = ports.to_vec();
     }
 
     /// What happens to new connections from now on.
@@ -147,6 +161,22 @@ impl Shared {
 
     fn is_half_open(&self, connection: u64) -> bool {
         connection < self.state().half_open_below
+    }
+
+    fn translate(&self, reply: &mut [u8]) {
+        for (server, proxy) in &self.state().translations {
+            // As an integer, as a string, and in an error.
+            for before in ["127.0.0.1\r\n:", "127.0.0.1\r\n$5\r\n", "127.0.0.1:"] {
+                let [named, instead] = [server, proxy].map(|port| format!("{before}{port}\r\n"));
+                let mut from = 0;
+                while let Some(at) =
+                    reply[from..].windows(named.len()).position(|window| window == named.as_bytes())
+                {
+                    from += at + named.len();
+                    reply[from - named.len()..from].copy_from_slice(instead.as_bytes());
+                }
+            }
+        }
     }
 
     /// What happens to the reply to a script.
@@ -220,7 +250,8 @@ async fn pass_replies(number: u64, server: &TcpStream, client: &TcpStream, asked
             tokio::time::sleep(delay).await;
         }
         while let Some(length) = length(&buffer) {
-            let reply: Vec<u8> = buffer.drain(..length).collect();
+            let mut reply: Vec<u8> = buffer.drain(..length).collect();
+            shared.translate(&mut reply);
             let is_script = asked.lock().unwrap().pop_front().unwrap_or(false);
             if shared.is_half_open(number) {
                 continue;

@@ -27,7 +27,12 @@ impl Random {
     }
 
     pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[usize::try_from(self.next() % choices.len() as u64).unwrap()]
+        choices[self.below(choices.len())]
+    }
+
+    /// A number from 0 on, less than `end`.
+    pub fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.next() % end as u64).unwrap()
     }
 }
 

@@ -6,11 +6,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{ErrorKind, RedisError, RedisResult, Value, cmd};
+use redis::{ErrorKind, RedisResult, Value, cmd};
 
 use super::address::Host;
 use super::node::Node;
-use super::resolver::{Current, Resolver, Target};
+use super::resolver::{Current, Resolver, Target, first_answer};
 
 pub(super) struct Cluster {
     seeds: Vec<Host>,
@@ -79,23 +79,18 @@ impl Cluster {
 
     /// Reads from the first server that answers who has what.
     pub(super) async fn refresh(&self) -> RedisResult<()> {
-        let known: Vec<Host> =
+        let mut hosts: Vec<Host> =
             self.map.read().unwrap_or_else(PoisonError::into_inner).nodes.keys().cloned().collect();
-        let mut last_error = RedisError::from((ErrorKind::ClusterConnectionNotFound, "no server to ask"));
-        for host in known.iter().chain(&self.seeds) {
-            let read = async {
-                let mut connection = self.resolver.open(&self.resolver.login.client(host)?).await?;
-                read_ranges(&mut connection, host).await
-            };
-            match read.await {
-                Ok(ranges) => {
-                    self.replace(ranges);
-                    return Ok(());
-                }
-                Err(error) => last_error = error,
+        hosts.extend(self.seeds.iter().filter(|seed| !hosts.contains(seed)).cloned().collect::<Vec<_>>());
+        let ask = |host: Host| {
+            let resolver = self.resolver.clone();
+            async move {
+                let mut connection = resolver.open(&resolver.login.client(&host)?).await?;
+                read_ranges(&mut connection, &host).await
             }
-        }
-        Err(last_error)
+        };
+        self.replace(first_answer(hosts, ask).await?);
+        Ok(())
     }
 
     fn replace(&self, ranges: Vec<(u16, Host)>) {

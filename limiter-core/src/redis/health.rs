@@ -61,16 +61,24 @@ impl Breaker {
         &self.shared.place
     }
 
+    /// It does not answer, and this is why.
+    pub(super) fn down(&self, why: &dyn fmt::Display) {
+        if self.shared.health.swap(Health::Down as u8, Ordering::AcqRel) != Health::Down as u8 {
+            self.report_down(why);
+        }
+    }
+
+    /// It answers, or a first attempt is made to connect to it again.
     pub(super) fn set(&self, health: Health) {
-        let before = self.shared.health.swap(health as u8, Ordering::AcqRel);
+        let was_down = self.shared.health.swap(health as u8, Ordering::AcqRel) == Health::Down as u8;
         if health == Health::Up {
             // One that was down has to show that it answers calls, and not only probes.
-            let late = if before == Health::Down as u8 { MOST_LATE - 1 } else { 0 };
+            let late = if was_down { MOST_LATE - 1 } else { 0 };
             self.shared.late.store(late, Ordering::Relaxed);
-        }
-        // A connection that broke and is made anew at once is nothing to speak of.
-        if before != health as u8 && (health == Health::Down || before == Health::Down as u8) {
-            self.report(health);
+            // A connection that broke and is made anew at once is nothing to speak of.
+            if was_down {
+                self.report_up();
+            }
         }
     }
 
@@ -88,16 +96,21 @@ impl Breaker {
     }
 
     #[cfg(feature = "tracing")]
-    fn report(&self, health: Health) {
+    fn report_down(&self, why: &dyn fmt::Display) {
         let server = self.place();
-        if health == Health::Down {
-            tracing::warn!(server, "the shared limiter does not answer; calls go by their on_error");
-        } else {
-            tracing::info!(server, "the shared limiter answers again");
-        }
+        tracing::warn!(server, %why, "the shared limiter does not answer; calls go by their on_error");
+    }
+
+    #[cfg(feature = "tracing")]
+    fn report_up(&self) {
+        tracing::info!(server = self.place(), "the shared limiter answers again");
     }
 
     #[cfg(not(feature = "tracing"))]
     #[expect(clippy::unused_self, reason = "there is nobody to tell")]
-    fn report(&self, _: Health) {}
+    fn report_down(&self, _: &dyn fmt::Display) {}
+
+    #[cfg(not(feature = "tracing"))]
+    #[expect(clippy::unused_self, reason = "there is nobody to tell")]
+    fn report_up(&self) {}
 }

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use super::failure::Failure;
 use super::health::{Breaker, Health};
 use super::question::{self, Question, What};
-use super::resolver::Resolver;
+use super::resolver::{Found, Resolver};
 use crate::{DecidedBy, Decision};
 
 /// A handle to the task.
@@ -96,7 +96,7 @@ impl Node {
     /// A call got no answer in its time.
     pub(super) fn ran_out_of_time(&self) {
         if self.breaker.too_late() {
-            self.breaker.set(Health::Down);
+            self.breaker.down(&"calls run out of time");
             let _ = self.inbox.send(Message::Late);
         }
     }
@@ -116,7 +116,10 @@ struct Talk {
     /// Pipelines under way, and what is in each.
     sent: JoinSet<RedisResult<Vec<Value>>>,
     under_way: HashMap<task::Id, Vec<Batch>>,
-    connecting: JoinSet<RedisResult<MultiplexedConnection>>,
+    /// The search for a server, while there is no connection, and what it tells.
+    finding: JoinSet<()>,
+    tell: mpsc::UnboundedSender<Found>,
+    news: mpsc::UnboundedReceiver<Found>,
     /// How many connections were tried since one brought a decision.
     attempts: u32,
 }
@@ -137,6 +140,7 @@ struct Batch {
 
 impl Talk {
     fn new(resolver: Resolver, connection: Option<MultiplexedConnection>, breaker: Breaker) -> Self {
+        let (tell, news) = mpsc::unbounded_channel();
         let mut talk = Self {
             resolver: Arc::new(resolver),
             breaker,
@@ -146,7 +150,9 @@ impl Talk {
             batches: Vec::new(),
             sent: JoinSet::new(),
             under_way: HashMap::new(),
-            connecting: JoinSet::new(),
+            finding: JoinSet::new(),
+            tell,
+            news,
             attempts: 0,
         };
         match connection {
@@ -194,11 +200,11 @@ impl Talk {
                     self.disconnect();
                     switched.set(resolver.switched());
                 }
-                Some(connected) = self.connecting.join_next() => match connected {
-                    Ok(Ok(connection)) => self.connected(connection),
-                    _ => {
-                        self.breaker.set(Health::Down);
-                        self.connect();
+                Some(found) = self.news.recv() => match found {
+                    Found::Connection(connection) => self.connected(connection),
+                    Found::Not(error) => {
+                        self.attempts = self.attempts.saturating_add(1);
+                        self.breaker.down(&error);
                     }
                 },
             }
@@ -224,9 +230,10 @@ impl Talk {
     }
 
     fn connect(&mut self) {
-        let (resolver, attempts) = (Arc::clone(&self.resolver), self.attempts);
+        let (resolver, attempts, tell) = (Arc::clone(&self.resolver), self.attempts, self.tell.clone());
         self.attempts = attempts.saturating_add(1);
-        self.connecting.spawn(async move { resolver.connect_again(attempts).await });
+        while self.finding.try_join_next().is_some() {}
+        self.finding.spawn(async move { resolver.find(attempts, tell).await });
     }
 
     fn disconnect(&mut self) {
@@ -238,9 +245,12 @@ impl Talk {
             }
             // Down already, if calls ran out of time. Else calls wait for the first attempt to connect, which may be in
             // time for them; but not where the last connection brought nothing either.
-            let health = if self.attempts == 0 { Health::Connecting } else { Health::Down };
             if self.breaker.health() == Health::Up {
-                self.breaker.set(health);
+                if self.attempts == 0 {
+                    self.breaker.set(Health::Connecting);
+                } else {
+                    self.breaker.down(&"one connection after the other breaks");
+                }
             }
             self.connect();
         }

@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, ErrorKind, Pipeline, RedisError, RedisResult, Value, cmd};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::address::{Host, Login};
 use crate::Strategy;
@@ -23,6 +26,12 @@ pub(super) struct Resolver {
     pub(super) clock: lua::ScriptClock,
 }
 
+/// What came of an attempt to connect.
+pub(super) enum Found {
+    Connection(MultiplexedConnection),
+    Not(RedisError),
+}
+
 pub(super) type Current = Arc<Mutex<Option<Host>>>;
 
 #[derive(Clone)]
@@ -35,11 +44,16 @@ pub(super) enum Target {
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// A connection whose answer is this many times overdue is given up: its other end may be long gone.
 const OVERDUE: u32 = 4;
+/// How long one server or sentinel is waited for before the next is asked too.
+const PATIENCE: Duration = Duration::from_millis(100);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(640);
+/// An attempt to connect that takes longer, and longer than a call may take, does not keep others from being made.
+const OVERDUE_ATTEMPT: Duration = Duration::from_millis(200);
+const MOST_UNDER_WAY: usize = 3;
 /// How often the sentinels are asked whether the primary is still the same: a primary that was replaced may go on
 /// answering for long.
 const WATCH_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_millis(640);
 
 impl Resolver {
     /// Where the server is, or how it is found.
@@ -65,17 +79,37 @@ impl Resolver {
         Ok(connection)
     }
 
-    /// The same after `attempts` failures in a row, with a pause that grows and that differs from client to client.
-    pub(super) async fn connect_again(&self, attempts: u32) -> RedisResult<MultiplexedConnection> {
-        if attempts > 0 {
-            let pause = FIRST_PAUSE.saturating_mul(1 << attempts.min(5)).min(LONGEST_PAUSE);
-            #[expect(clippy::cast_possible_truncation, reason = "any bits will do")]
-            let random = RandomState::new().hash_one(attempts) as u32 % 512;
-            tokio::time::sleep(pause / 2 + pause * random / 1024).await;
+    /// Tries until there is a connection, and tells of every failure. After `attempts` failures in a row it pauses
+    /// before it tries, for a time that grows and that differs from client to client. Where nobody so much as refuses, it
+    /// does not wait for the end of one attempt to begin the next: the server may be back long before that.
+    pub(super) async fn find(&self, mut attempts: u32, tell: mpsc::UnboundedSender<Found>) {
+        let mut under_way = JoinSet::new();
+        loop {
+            let next = Instant::now() + pause(attempts);
+            if let Some(connection) = first_success(&mut under_way, next, &tell).await {
+                let _ = tell.send(Found::Connection(connection));
+                return;
+            }
+            tokio::time::sleep_until(next).await;
+            attempts = attempts.saturating_add(1);
+            if under_way.len() < MOST_UNDER_WAY {
+                let resolver = self.clone();
+                under_way.spawn(async move { resolver.connect_and_probe().await });
+            }
+            let overdue = Instant::now() + OVERDUE_ATTEMPT.max(self.timeout);
+            if let Some(connection) = first_success(&mut under_way, overdue, &tell).await {
+                let _ = tell.send(Found::Connection(connection));
+                return;
+            }
         }
+    }
+
+    async fn connect_and_probe(&self) -> RedisResult<MultiplexedConnection> {
         let mut connection = self.connect().await?;
-        // A server that is too slow to answer a call is not back yet.
-        let probe = cmd("PING");
+        // Neither a server that is too slow to answer a call is back yet, nor one that runs no script which may write,
+        // be it a replica, out of memory, or paused.
+        let mut probe = cmd("EVAL");
+        probe.arg("#!lua\nreturn 1").arg(0);
         match tokio::time::timeout(self.timeout, connection.send_packed_command(&probe)).await {
             Ok(answer) => answer.and_then(Value::extract_error).map(|_| connection),
             Err(_) => Err((ErrorKind::Io, "the server is too slow").into()),
@@ -132,24 +166,73 @@ impl Resolver {
         }
     }
 
-    /// Asks one sentinel after the other who the primary is.
+    /// Asks the sentinels who the primary is.
     async fn primary(&self, sentinels: &[Host], primary: &str) -> RedisResult<Host> {
-        let mut last_error = RedisError::from((ErrorKind::EmptySentinelList, "there is no sentinel to ask"));
-        for sentinel in sentinels {
-            let answer = async {
-                let mut connection = self.open(&self.login.sentinel_client(sentinel)?).await?;
-                ask_sentinel(&mut connection, primary).await
-            };
-            match answer.await {
-                Ok(Some(host)) => return Ok(host),
-                Ok(None) => {
+        let ask = |sentinel: Host| {
+            let (resolver, primary) = (self.clone(), primary.to_owned());
+            async move {
+                let mut connection = resolver.open(&resolver.login.sentinel_client(&sentinel)?).await?;
+                let unknown = || {
                     let what = "no sentinel knows a primary of this name";
-                    last_error = (ErrorKind::MasterNameNotFoundBySentinel, what).into();
-                }
-                Err(error) => last_error = error,
+                    RedisError::from((ErrorKind::MasterNameNotFoundBySentinel, what))
+                };
+                ask_sentinel(&mut connection, &primary).await?.ok_or_else(unknown)
             }
+        };
+        first_answer(sentinels.to_vec(), ask).await
+    }
+}
+
+/// How long to wait before the next attempt.
+fn pause(attempts: u32) -> Duration {
+    if attempts == 0 {
+        return Duration::ZERO;
+    }
+    let pause = FIRST_PAUSE.saturating_mul(1 << attempts.min(5)).min(LONGEST_PAUSE);
+    #[expect(clippy::cast_possible_truncation, reason = "any bits will do")]
+    let random = RandomState::new().hash_one(attempts) as u32 % 512;
+    pause / 2 + pause * random / 1024
+}
+
+/// The first attempt that succeeds by `deadline`, or none as soon as all have failed.
+async fn first_success(
+    attempts: &mut JoinSet<RedisResult<MultiplexedConnection>>,
+    deadline: Instant,
+    tell: &mpsc::UnboundedSender<Found>,
+) -> Option<MultiplexedConnection> {
+    while let Some(ended) = tokio::time::timeout_at(deadline, attempts.join_next()).await.ok()? {
+        match ended {
+            Ok(Ok(connection)) => return Some(connection),
+            Ok(Err(error)) => _ = tell.send(Found::Not(error)),
+            Err(_) => {}
         }
-        Err(last_error)
+    }
+    None
+}
+
+/// Asks one after the other, until one has an answer. Who does not answer soon is not waited for alone.
+pub(super) async fn first_answer<T, A>(hosts: Vec<Host>, ask: impl Fn(Host) -> A) -> RedisResult<T>
+where
+    T: Send + 'static,
+    A: Future<Output = RedisResult<T>> + Send + 'static,
+{
+    let mut last_error = RedisError::from((ErrorKind::Client, "there is nobody to ask"));
+    let mut asked = JoinSet::new();
+    let mut hosts = hosts.into_iter();
+    loop {
+        let patience = match hosts.next() {
+            Some(host) => {
+                asked.spawn(ask(host));
+                PATIENCE
+            }
+            None if asked.is_empty() => return Err(last_error),
+            None => Duration::MAX,
+        };
+        match tokio::time::timeout(patience, asked.join_next()).await {
+            Ok(Some(Ok(Ok(answer)))) => return Ok(answer),
+            Ok(Some(Ok(Err(error)))) => last_error = error,
+            _ => {}
+        }
     }
 }
 
@@ -177,5 +260,24 @@ async fn must_be_primary(connection: &mut MultiplexedConnection) -> RedisResult<
     match role.first() {
         Some(Value::BulkString(role)) if role == b"master" => Ok(()),
         _ => Err((ErrorKind::Client, "the server that the sentinel named is not a primary").into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A fleet that lost its server does not come back all at once.
+    #[test]
+    fn pauses_grow_and_differ() {
+        assert_eq!(pause(0), Duration::ZERO);
+        for attempts in [1, 2, 3, 4, 5, 6, 40, u32::MAX] {
+            let longest = FIRST_PAUSE.saturating_mul(1 << attempts.min(5)).min(LONGEST_PAUSE);
+            let pauses: Vec<Duration> = (0..100).map(|_| pause(attempts)).collect();
+            assert!(pauses.iter().all(|pause| *pause >= longest / 2 && *pause <= longest), "{attempts}");
+            let (shortest, longest_drawn) = (*pauses.iter().min().unwrap(), *pauses.iter().max().unwrap());
+            let spread = longest_drawn.saturating_sub(shortest);
+            assert!(spread > longest / 4, "attempt {attempts} of a hundred clients: within {spread:?}");
+        }
     }
 }

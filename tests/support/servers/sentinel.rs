@@ -24,9 +24,8 @@ impl Sentinel {
              sentinel down-after-milliseconds {NAME} 1000\n\
              sentinel failover-timeout {NAME} 2000\n"
         ));
-        // When it is not scheduled for two seconds, as on a busy machine, a sentinel trusts nothing for half a minute.
-        sentinel.cli(&["SENTINEL", "DEBUG", "TILT-TRIGGER", "60000"]);
         let sentinel = Self { sentinel, pair: [primary, replica] };
+        sentinel.calm();
         eventually("the sentinel to know the replica", || {
             let replicas = sentinel.sentinel.cli(&["SENTINEL", "REPLICAS", NAME]);
             match value(&replicas, "master-link-status") {
@@ -45,6 +44,17 @@ impl Sentinel {
     /// The sentinel itself.
     pub fn sentinel(&self) -> &Server {
         &self.sentinel
+    }
+
+    /// Starts the sentinel again. It knows what it knew.
+    pub fn restart_sentinel(&self) {
+        self.sentinel.restart();
+        self.calm();
+    }
+
+    /// When it is not scheduled for two seconds, as on a busy machine, a sentinel trusts nothing for half a minute.
+    fn calm(&self) {
+        self.sentinel.cli(&["SENTINEL", "DEBUG", "TILT-TRIGGER", "60000"]);
     }
 
     /// The server that is the primary now by the word of the sentinel.
@@ -94,6 +104,27 @@ impl Sentinel {
     /// sentinel ends it.
     pub fn hasten(&self) {
         self.sentinel.cli(&["SENTINEL", "DEBUG", "PUBLISH-PERIOD", "100", "INFO-PERIOD", "500"]);
+    }
+
+    /// A number that grows with every failover.
+    pub fn epoch(&self) -> u64 {
+        let text = self.sentinel.cli(&["SENTINEL", "MASTER", NAME]);
+        value(&text, "config-epoch").and_then(|epoch| epoch.parse().ok()).expect("an epoch")
+    }
+
+    /// Waits until the replica has all that the primary has now.
+    pub fn await_level(&self) {
+        let offset = |server: &Server, name: &str| {
+            let info =
+                server.command(&["INFO", "replication"]).map_err(|error| error.to_string())?.to_string();
+            let value = info.lines().find_map(|line| line.trim().strip_prefix(name)?.parse::<u64>().ok());
+            value.ok_or(format!("no {name} on port {}:\n{info}", server.port()))
+        };
+        let wanted = eventually("the primary's offset", || offset(self.primary(), "master_repl_offset:"));
+        eventually("the replica to be level", || match offset(self.replica(), "slave_repl_offset:")? {
+            reached if reached >= wanted => Ok(()),
+            reached => Err(format!("{reached} of {wanted}")),
+        });
     }
 
     /// The port of the primary, and what the sentinel thinks of it.

@@ -1,0 +1,167 @@
+//! What happens when the way to the server breaks: no server, refused, closed, half-open, one failure after another.
+//!
+//! Each row of the list of faults is one test. In all of them [`History`] holds every call to its deadline, and what
+//! the server charged to what it answered.
+
+#![cfg(feature = "redis")]
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use limiter::{DecidedBy, Health, OnError, RedisLimiter};
+use support::history::{History, PATIENT, until};
+use support::proxy::{Door, Harm, Proxy};
+use support::servers::Server;
+use support::shared::{RULE, SHORT, builder, health, limiter, most_attempts, through};
+
+#[tokio::test]
+async fn no_server_at_the_start() {
+    let server = Server::start();
+    let port = server.port();
+    server.stop();
+    let start = Instant::now();
+    for (url, clear) in [
+        (format!("redis://127.0.0.1:{port}"), "cannot connect to the server at 127.0.0.1"),
+        (format!("redis+cluster://127.0.0.1:{port}"), "cannot connect to the cluster at 127.0.0.1"),
+        (format!("redis+sentinel://127.0.0.1:{port}/main"), "cannot connect to the primary \"main\""),
+    ] {
+        let error = RedisLimiter::connect(&url).await.expect_err(&url).to_string();
+        assert!(error.contains(clear) && error.contains("refused"), "{error}");
+    }
+    assert!(start.elapsed() < PATIENT, "it says so at once");
+
+    let lazy = builder(&server.url(), PATIENT).connect_lazy().unwrap();
+    let calls = History::new(&lazy, &RULE, "key", PATIENT);
+    for on_error in [OnError::Local, OnError::Allow, OnError::Deny] {
+        for _ in 0..3 {
+            calls.on_error(on_error).degraded().await;
+        }
+    }
+    all_ended_early(&calls);
+    // However long it takes.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(health(&lazy), [Health::Down]);
+    server.restart();
+    println!("to life after {:?}", calls.until(DecidedBy::Shared).await);
+    assert_eq!(health(&lazy), [Health::Up]);
+    calls.settle(&limiter(&server.url(), PATIENT).await).await;
+}
+
+#[tokio::test]
+async fn a_refused_connection_or_an_unknown_name_opens_the_breaker() {
+    let server = Server::start();
+    let stopped = Server::start();
+    stopped.stop();
+    // As patient as can be: only an open breaker answers them.
+    let refused = (stopped.url(), PATIENT);
+    // How fast a name is not found is not ours to say.
+    let mut outages = vec![refused, ("redis://no-such-host.invalid".to_owned(), SHORT)];
+    if cfg!(feature = "tls") {
+        outages.push((server.url().replace("redis://", "rediss://"), SHORT));
+    }
+    for (url, deadline) in outages {
+        let lazy = builder(&url, deadline).connect_lazy().unwrap();
+        let calls = History::new(&lazy, &RULE, "key", deadline).on_error(OnError::Deny);
+        calls.until_down().await;
+        let start = Instant::now();
+        for _ in 0..1_000 {
+            calls.degraded().await;
+        }
+        assert!(start.elapsed() < SHORT * 100, "{url}: 1,000 calls took {:?}", start.elapsed());
+        if deadline == PATIENT {
+            all_ended_early(&calls);
+        }
+    }
+}
+
+/// No call waited for its deadline, which is [`PATIENT`].
+fn all_ended_early(calls: &History) {
+    let longest = calls.records().iter().map(|record| record.answered - record.asked).max().unwrap();
+    assert!(longest < PATIENT / 2, "a call took {longest:?}");
+}
+
+#[tokio::test]
+async fn an_open_breaker_leaves_the_network_alone_and_closes_by_itself() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let (calls, witness) = through(&proxy, &server, Duration::from_secs(2)).await;
+    for door in [Door::Slammed, Door::Silent] {
+        calls.until(DecidedBy::Shared).await;
+        proxy.door(door);
+        proxy.reset();
+        calls.until_down().await;
+        let (start, before, sent) = (Instant::now(), proxy.connections(), proxy.scripts());
+        for _ in 0..1_000 {
+            calls.degraded().await;
+        }
+        until("a second to pass", async || start.elapsed() > Duration::from_secs(1)).await;
+        let (attempts, most) = (proxy.connections() - before, most_attempts(start.elapsed()));
+        println!("{attempts} connections in {:?}", start.elapsed());
+        assert!(attempts <= most, "{attempts} connections, and not {most}, for 1,000 decisions");
+        assert_eq!(proxy.scripts(), sent);
+        assert_eq!(health(&calls.limiter), [Health::Down]);
+        if door == Door::Silent {
+            // Nobody says that an attempt is in vain: the next does not wait for that.
+            until("two attempts at once", async || proxy.open() >= 2).await;
+        }
+        proxy.door(Door::Open);
+        proxy.reset();
+        println!("shared again after {:?}", calls.until(DecidedBy::Shared).await);
+        calls.settle(&witness).await;
+    }
+}
+
+/// As by a server or something on the way to it that closes what is idle: the next call is not the first to notice.
+#[tokio::test]
+async fn a_connection_that_is_closed_while_idle_costs_no_call() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let (calls, witness) = through(&proxy, &server, PATIENT).await;
+    for _ in 0..3 {
+        calls.shared().await;
+        let before = proxy.connections();
+        proxy.reset();
+        until("a new connection", async || proxy.connections() > before).await;
+        until("it to be used", async || health(&calls.limiter) == [Health::Up]).await;
+        calls.shared().await;
+    }
+    assert_eq!(calls.settle(&witness).await, 6);
+}
+
+/// A server that greets well and breaks every reply: after a few failures in a row nobody asks it any more.
+#[tokio::test]
+async fn a_server_that_breaks_every_reply_is_not_stormed() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let (calls, witness) = through(&proxy, &server, PATIENT).await;
+    for harm in [Harm::Cut, Harm::Replace(b"+what?\r\n")] {
+        proxy.harm_all(Some(harm));
+        let (start, before) = (Instant::now(), proxy.connections());
+        until("two seconds to pass", async || {
+            calls.degraded().await;
+            start.elapsed() > Duration::from_secs(2)
+        })
+        .await;
+        let (attempts, most) = (proxy.connections() - before, most_attempts(start.elapsed()));
+        proxy.harm_all(None);
+        calls.until(DecidedBy::Shared).await;
+        calls.settle(&witness).await;
+        assert!(attempts <= most, "{attempts} connections, and not {most}, in 2 s");
+    }
+}
+
+#[tokio::test]
+async fn a_half_open_socket_is_dropped_and_replaced() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let (calls, witness) = through(&proxy, &server, SHORT).await;
+    calls.until(DecidedBy::Shared).await;
+    let before = proxy.connections();
+    proxy.half_open();
+    let took = calls.until(DecidedBy::Shared).await;
+    println!("shared again after {took:?} on a new socket");
+    assert!(took >= SHORT && proxy.connections() > before);
+    until("the old socket to be closed", async || proxy.open() == 1).await;
+    calls.settle(&witness).await;
+}
