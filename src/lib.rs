@@ -481,6 +481,12 @@
 //! | `mode` | `"enforce"`, or [`"shadow"`](#trying-a-limit-out-shadow-mode): decide and count, but let every call through | `"enforce"` |
 //! | `decision` | a name under which the body can read the [`Decision`] that let it in | |
 
+#[cfg(feature = "metrics")]
+pub use limiter_core::describe_metrics;
+#[cfg(feature = "tracing")]
+pub use limiter_core::trace_keys;
+#[cfg(any(feature = "actix-web", feature = "axum", feature = "tonic"))]
+pub use limiter_core::web;
 pub use limiter_core::{
     AlreadyInstalled, Answer, Call, Clock, Cost, Counts, DecidedBy, Decision, FromRejected, Key, LimitKey,
     Limiter, LocalLimiter, LocalLimiterBuilder, ManualClock, OnError, Place, Quota, QuotaError, Reason,

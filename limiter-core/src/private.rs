@@ -9,6 +9,7 @@ pub use inventory::submit;
 
 use crate::installed::{self, Current};
 use crate::limiter::Answer;
+use crate::observe::{self, Observed};
 use crate::site;
 pub use crate::site::{Mode, Options, Place, Registered, Store};
 pub use crate::{
@@ -21,25 +22,36 @@ pub fn enter<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl Cost
     let limiter = installed::current();
     let Options { longest_wait, store, on_error, .. } = *site.options();
     let (rule, key, cost) = (site.rule(), &Key::of(key), cost.permits());
+    let observed = Observed::new(key);
     let answer = match store {
         Store::Local => Answer::now(limiter.local().decide_sync(rule, key, cost, longest_wait)),
         Store::Installed => limiter.decide(Call { rule, key, cost, longest_wait, on_error }),
     };
     match answer.known() {
-        Ok(decision) if decision.delay().is_zero() => Entering::Now(Some(site.settle(decision))),
-        Ok(decision) => Entering::Later(Box::pin(wait(site, limiter, Answer::now(decision)))),
-        Err(answer) => Entering::Later(Box::pin(wait(site, limiter, answer))),
+        Ok(decision) if decision.delay().is_zero() => {
+            observed.settled(site, &limiter, &decision);
+            Entering::Now(Some(site.settle(decision)))
+        }
+        Ok(decision) => Entering::Later(Box::pin(wait(site, limiter, observed, Answer::now(decision)))),
+        Err(answer) => Entering::Later(Box::pin(wait(site, limiter, observed, answer))),
     }
 }
 
-async fn wait(site: &'static Site, limiter: Current, answer: Answer<Decision>) -> Result<Decision, Rejected> {
-    let decision = answer.await;
+async fn wait(
+    site: &'static Site,
+    limiter: Current,
+    observed: Observed,
+    answer: Answer<Decision>,
+) -> Result<Decision, Rejected> {
+    let decision = observe::answer(site, answer).await;
+    observed.settled(site, &limiter, &decision);
     let settled = site.settle(decision);
     if !decision.delay().is_zero() && site.options().mode == Mode::Enforce {
-        match site.options().store {
-            Store::Installed => limiter.turn(&decision).await,
-            Store::Local => crate::Limiter::turn(limiter.local(), &decision).await,
-        }
+        let turn = match site.options().store {
+            Store::Installed => limiter.turn(&decision),
+            Store::Local => crate::Limiter::turn(limiter.local(), &decision),
+        };
+        observe::turn(site, &decision, turn).await;
     }
     settled
 }
@@ -52,7 +64,9 @@ pub fn enter_sync<K: LimitKey + ?Sized>(
 ) -> Result<Decision, Rejected> {
     site::sites();
     let limiter = installed::current();
-    let decision = limiter.local().decide_sync(site.rule(), &Key::of(key), cost.permits(), Duration::ZERO);
+    let key = &Key::of(key);
+    let decision = limiter.local().decide_sync(site.rule(), key, cost.permits(), Duration::ZERO);
+    Observed::new(key).settled(site, &limiter, &decision);
     site.settle(decision)
 }
 

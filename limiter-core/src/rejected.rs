@@ -3,7 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::rule::Name;
 use crate::{DecidedBy, Decision, Quota, Reason, Rule};
 
 /// A call that was rejected: what a fallback gets as its last argument, and an error one can return.
@@ -22,39 +21,43 @@ use crate::{DecidedBy, Decision, Quota, Reason, Rule};
 /// ```
 #[derive(Clone)]
 pub struct Rejected {
-    rule: Name,
-    quota: Quota,
+    rule: Rule,
+    /// Which of the rule's quotas had the last word.
+    quota: u8,
     reason: Reason,
     decided_by: DecidedBy,
     remaining: u64,
-    retry_after: Option<Duration>,
+    /// In nanoseconds, so that an error stays as small as errors should be.
+    retry_after: Option<u64>,
+    reset_after: u64,
 }
 
 impl Rejected {
     pub(crate) fn new(rule: &Rule, decision: &Decision) -> Self {
         Self {
-            rule: rule.name_handle().clone(),
-            quota: rule.quotas()[decision.quota()],
+            rule: rule.clone(),
+            quota: u8::try_from(decision.quota()).expect("a rule has few quotas"),
             reason: decision.reason(),
             decided_by: decision.decided_by(),
             remaining: decision.remaining(),
-            retry_after: decision.retry_after(),
+            retry_after: decision.retry_after().map(nanos),
+            reset_after: nanos(decision.reset_after()),
         }
     }
 
     /// The name of the rule.
     pub fn rule(&self) -> &str {
-        self.rule.as_str()
+        self.rule.name()
     }
 
     /// The permits of the quota that had the last word.
     pub fn limit(&self) -> u64 {
-        self.quota.permits()
+        self.last_word().permits()
     }
 
     /// The window of the quota that had the last word.
     pub fn window(&self) -> Duration {
-        self.quota.window()
+        self.last_word().window()
     }
 
     /// How many permits are left: fewer than the call costs.
@@ -65,7 +68,12 @@ impl Rejected {
     /// After how long the same call could go at once, exactly, if nobody else calls; one that may wait is admitted that
     /// much earlier. Nothing where waiting would not help, or nobody knows.
     pub fn retry_after(&self) -> Option<Duration> {
-        self.retry_after
+        self.retry_after.map(Duration::from_nanos)
+    }
+
+    /// After how long all permits are back, if nobody else calls.
+    pub fn reset_after(&self) -> Duration {
+        Duration::from_nanos(self.reset_after)
     }
 
     /// Why the call was rejected.
@@ -77,6 +85,25 @@ impl Rejected {
     pub fn decided_by(&self) -> DecidedBy {
         self.decided_by
     }
+
+    fn last_word(&self) -> Quota {
+        self.rule.quotas()[usize::from(self.quota)]
+    }
+
+    #[cfg(feature = "web")]
+    pub(crate) fn whole_rule(&self) -> &Rule {
+        &self.rule
+    }
+
+    #[cfg(feature = "web")]
+    pub(crate) fn quota(&self) -> usize {
+        self.quota.into()
+    }
+}
+
+/// Every time in a decision was made from as many.
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl fmt::Display for Rejected {
@@ -85,7 +112,7 @@ impl fmt::Display for Rejected {
         match self.reason {
             Reason::Exceeded => write!(f, "the limit {rule:?} of {limit} per {window:?} is reached")?,
             Reason::TooCostly => {
-                let capacity = self.quota.capacity();
+                let capacity = self.last_word().capacity();
                 write!(
                     f,
                     "the call costs more than the {capacity} permits that the limit {rule:?} ever has"
@@ -93,7 +120,7 @@ impl fmt::Display for Rejected {
             }
             Reason::Unavailable => write!(f, "the limit {rule:?} cannot be checked right now")?,
         }
-        match self.retry_after {
+        match self.retry_after() {
             Some(time) => write!(f, "; try again in {:?}", readable(time)),
             None => Ok(()),
         }
@@ -111,9 +138,10 @@ impl fmt::Debug for Rejected {
         f.debug_struct("Rejected")
             .field("rule", &self.rule())
             .field("reason", &self.reason)
-            .field("quota", &self.quota)
+            .field("quota", &self.last_word())
             .field("remaining", &self.remaining)
-            .field("retry_after", &self.retry_after)
+            .field("retry_after", &self.retry_after())
+            .field("reset_after", &self.reset_after())
             .field("decided_by", &self.decided_by)
             .finish()
     }

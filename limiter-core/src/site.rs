@@ -14,6 +14,8 @@ pub struct Site {
     options: Options,
     place: Place,
     counts: Counters,
+    #[cfg(feature = "metrics")]
+    pub(crate) measures: crate::observe::Measures,
 }
 
 /// What the annotation says besides its rule.
@@ -88,7 +90,14 @@ impl Site {
             options.cost <= rule.constant_capacity(),
             "\"cost\" is above the permits that ever exist; raise \"qps\" or lower \"cost\""
         );
-        Self { rule, options, place, counts: Counters::new() }
+        Self {
+            rule,
+            options,
+            place,
+            counts: Counters::new(),
+            #[cfg(feature = "metrics")]
+            measures: crate::observe::Measures::new(),
+        }
     }
 
     /// What the limit says.

@@ -18,6 +18,7 @@ pub(super) trait AnyTable: Send + Sync {
     fn decide(&self, key: &[u8], question: Question) -> Decision;
     fn look(&self, key: &[u8], now: u64) -> Decision;
     fn forget(&self, key: &[u8]);
+    fn live_keys(&self) -> usize;
 }
 
 /// A table for `rule` that holds at most `max_keys` keys.
@@ -235,6 +236,10 @@ impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
                 shard.search_again();
             }
         });
+    }
+
+    fn live_keys(&self) -> usize {
+        self.keys.load(Ordering::Relaxed)
     }
 }
 
