@@ -31,7 +31,7 @@ pub(crate) struct Observed {
     expect(clippy::unused_self, reason = "a call without events has nothing to tell")
 )]
 #[cfg_attr(
-    not(all(feature = "metrics", feature = "tracing", feature = "web")),
+    not(all(feature = "metrics", feature = "tracing")),
     expect(unused_variables, reason = "what is not observed is not looked at")
 )]
 impl Observed {

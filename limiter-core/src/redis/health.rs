@@ -91,9 +91,9 @@ impl Breaker {
     fn report(&self, health: Health) {
         let server = self.place();
         if health == Health::Down {
-            tracing::warn!(server, "the shared limiter does not answer; calls go by their on_error");
+            tracing::warn!(target: "limiter", server, "the shared limiter does not answer; calls go by their on_error");
         } else {
-            tracing::info!(server, "the shared limiter answers again");
+            tracing::info!(target: "limiter", server, "the shared limiter answers again");
         }
     }
 

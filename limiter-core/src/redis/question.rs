@@ -83,7 +83,7 @@ impl Prepared {
         if matches!(failure, Failure::Refused(_) | Failure::Strange)
             && self.reported.swap(second, std::sync::atomic::Ordering::Relaxed) != second
         {
-            tracing::warn!(rule = self.rule.name(), %failure, "calls of this limit go by their on_error");
+            tracing::warn!(target: "limiter", rule = self.rule.name(), %failure, "calls of this limit go by their on_error");
         }
     }
 
