@@ -501,6 +501,12 @@
 //! | `decision` | a name under which the body can read the [`Decision`] that let it in | |
 //! | `crate` | the path to this crate, where it is renamed or re-exported: `crate = "shop::limiter"` | `::limiter` |
 
+#[cfg(feature = "metrics")]
+pub use limiter_core::describe_metrics;
+#[cfg(feature = "tracing")]
+pub use limiter_core::trace_keys;
+#[cfg(any(feature = "actix-web", feature = "axum", feature = "tonic"))]
+pub use limiter_core::web;
 pub use limiter_core::{
     AlreadyInstalled, Answer, Call, Clock, Cost, Counts, DecidedBy, Decision, FromRejected, Key, LimitKey,
     Limiter, LocalLimiter, LocalLimiterBuilder, ManualClock, OnError, Place, Quota, QuotaError, Reason,

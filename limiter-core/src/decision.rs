@@ -12,7 +12,7 @@ pub struct Decision {
     verdict: Verdict,
     decided_by: DecidedBy,
     /// Which quota of the rule had the last word.
-    quota: usize,
+    quota: u8,
     standing: Standing,
 }
 
@@ -44,15 +44,15 @@ pub enum DecidedBy {
 
 impl Decision {
     /// It may go, `delay` after now, when the clock says `turn`.
-    pub(crate) fn allowed(quota: usize, turn: u64, delay: u64, standing: Standing) -> Self {
+    pub(crate) fn allowed(quota: u8, turn: u64, delay: u64, standing: Standing) -> Self {
         Self { verdict: Verdict::Allowed { delay, turn }, decided_by: DecidedBy::Local, quota, standing }
     }
 
-    pub(crate) fn exceeded(quota: usize, retry_after: u64, standing: Standing) -> Self {
+    pub(crate) fn exceeded(quota: u8, retry_after: u64, standing: Standing) -> Self {
         Self { verdict: Verdict::Exceeded { retry_after }, decided_by: DecidedBy::Local, quota, standing }
     }
 
-    pub(crate) fn too_costly(quota: usize, standing: Standing) -> Self {
+    pub(crate) fn too_costly(quota: u8, standing: Standing) -> Self {
         Self { verdict: Verdict::TooCostly, decided_by: DecidedBy::Local, quota, standing }
     }
 
@@ -130,6 +130,19 @@ impl Decision {
         }
     }
 
+    #[inline]
+    pub(crate) fn retry_after_nanos(&self) -> Option<u64> {
+        match self.verdict {
+            Verdict::Exceeded { retry_after } => Some(retry_after),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn reset_after_nanos(&self) -> u64 {
+        self.standing.reset_after()
+    }
+
     /// After how long all permits are back, if nobody else calls.
     pub fn reset_after(&self) -> Duration {
         Duration::from_nanos(self.standing.reset_after())
@@ -162,7 +175,7 @@ impl Decision {
         if self.is_allowed() { Ok(self) } else { Err(Rejected::new(rule, &self)) }
     }
 
-    pub(crate) fn quota(&self) -> usize {
+    pub(crate) fn quota(&self) -> u8 {
         self.quota
     }
 

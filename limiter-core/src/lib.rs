@@ -9,8 +9,13 @@ mod counters;
 mod decision;
 mod installed;
 mod key;
+#[cfg(any(feature = "redis", feature = "tracing"))]
+mod key_text;
 mod limiter;
 mod local;
+mod observe;
+#[cfg(any(feature = "metrics", feature = "tracing", feature = "web"))]
+mod printable;
 mod quota;
 #[cfg(feature = "redis")]
 mod redis;
@@ -20,6 +25,8 @@ mod rule_map;
 mod site;
 mod strategy;
 mod system_clock;
+#[cfg(feature = "web")]
+pub mod web;
 
 #[doc(hidden)]
 pub mod private;
@@ -31,6 +38,10 @@ pub use installed::{AlreadyInstalled, install, scope, scope_sync};
 pub use key::{Key, LimitKey};
 pub use limiter::{Answer, Call, Limiter, OnError};
 pub use local::{LocalLimiter, LocalLimiterBuilder};
+#[cfg(feature = "metrics")]
+pub use observe::describe_metrics;
+#[cfg(feature = "tracing")]
+pub use observe::trace_keys;
 pub use quota::{Quota, QuotaError};
 #[cfg(feature = "redis")]
 pub use redis::{ConnectError, Health, RedisLimiter, RedisLimiterBuilder};

@@ -13,6 +13,7 @@ pub use inventory::submit;
 
 use crate::installed::{self, Current};
 use crate::limiter::Answer;
+use crate::observe::{self, Observed};
 use crate::rule::least_capacity;
 use crate::site;
 pub use crate::site::Registered;
@@ -71,7 +72,7 @@ fn pass_with(site: &'static Site, key: &Key, cost: u64) -> Option<Stopped> {
             site.count_passed();
             None
         }
-        Some(decision) => stopped(settle(site, installed::own(), decision)),
+        Some(decision) => stopped(settle(site, installed::own(), Observed::new(key), decision)),
     }
 }
 
@@ -88,34 +89,43 @@ fn ask(site: &'static Site, key: &Key, cost: u64) -> Entering {
     let limiter = installed::current();
     let Options { longest_wait, store, on_error, .. } = *site.options();
     let rule = site.rule();
+    let observed = Observed::new(key);
     let answer = match store {
         Store::Local => Answer::now(limiter.local().decide_sync(rule, key, cost, longest_wait)),
         Store::Installed => limiter.decide(Call { rule, key, cost, longest_wait, on_error }),
     };
     match answer.known() {
-        Ok(decision) => settle(site, limiter, decision),
-        Err(answer) => Entering::Later(Box::pin(wait(site, limiter, answer))),
+        Ok(decision) => settle(site, limiter, observed, decision),
+        Err(answer) => Entering::Later(Box::pin(wait(site, limiter, observed, answer))),
     }
 }
 
 /// What becomes of a call that is decided.
 #[inline]
-fn settle(site: &'static Site, limiter: Current, decision: Decision) -> Entering {
+fn settle(site: &'static Site, limiter: Current, observed: Observed, decision: Decision) -> Entering {
     if decision.delay().is_zero() {
+        observed.settled(site, &limiter, &decision);
         Entering::Now(Some(site.settle(decision)))
     } else {
-        Entering::Later(Box::pin(wait(site, limiter, Answer::now(decision))))
+        Entering::Later(Box::pin(wait(site, limiter, observed, Answer::now(decision))))
     }
 }
 
-async fn wait(site: &'static Site, limiter: Current, answer: Answer<Decision>) -> Result<Decision, Rejected> {
-    let decision = answer.await;
+async fn wait(
+    site: &'static Site,
+    limiter: Current,
+    observed: Observed,
+    answer: Answer<Decision>,
+) -> Result<Decision, Rejected> {
+    let decision = observe::answer(site, answer).await;
+    observed.settled(site, &limiter, &decision);
     let settled = site.settle(decision);
     if !decision.delay().is_zero() && site.options().mode == Mode::Enforce {
-        match site.options().store {
-            Store::Installed => limiter.turn(&decision).await,
-            Store::Local => crate::Limiter::turn(limiter.local(), &decision).await,
-        }
+        let turn = match site.options().store {
+            Store::Installed => limiter.turn(&decision),
+            Store::Local => crate::Limiter::turn(limiter.local(), &decision),
+        };
+        observe::turn(site, &decision, turn).await;
     }
     settled
 }
@@ -151,13 +161,18 @@ fn pass_sync_with(site: &'static Site, key: &Key, cost: u64) -> Result<(), Rejec
             site.count_passed();
             Ok(())
         }
-        Some(decision) => site.settle(decision).map(drop),
+        Some(decision) => {
+            Observed::new(key).settled(site, &installed::own(), &decision);
+            site.settle(decision).map(drop)
+        }
     }
 }
 
 fn ask_sync(site: &'static Site, key: &Key, cost: u64) -> Result<Decision, Rejected> {
     site::sites();
-    let decision = installed::current().local().decide_sync(site.rule(), key, cost, Duration::ZERO);
+    let limiter = installed::current();
+    let decision = limiter.local().decide_sync(site.rule(), key, cost, Duration::ZERO);
+    Observed::new(key).settled(site, &limiter, &decision);
     site.settle(decision)
 }
 

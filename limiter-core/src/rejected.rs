@@ -1,9 +1,9 @@
 //! A decision that said no, as the fallback and the error type see it.
 
 use std::fmt;
+use std::ops::Deref;
 use std::time::Duration;
 
-use crate::rule::Name;
 use crate::{DecidedBy, Decision, Quota, Reason, Rule};
 
 /// A call that was rejected: what a fallback gets as its last argument, and an error one can return.
@@ -22,40 +22,72 @@ use crate::{DecidedBy, Decision, Quota, Reason, Rule};
 /// ```
 #[derive(Clone)]
 pub struct Rejected {
-    rule: Name,
-    quota: Quota,
+    rule: KnownRule,
+    /// Which of the rule's quotas had the last word.
+    quota: u8,
     reason: Reason,
     decided_by: DecidedBy,
     remaining: u64,
-    retry_after: Option<Duration>,
+    /// In nanoseconds, so that an error stays as small as errors should be.
+    retry_after: Option<u64>,
+    reset_after: u64,
+}
+
+#[derive(Clone)]
+enum KnownRule {
+    /// That of an annotated function.
+    Static(&'static Rule),
+    Boxed(Box<Rule>),
+}
+
+impl Deref for KnownRule {
+    type Target = Rule;
+
+    fn deref(&self) -> &Rule {
+        match self {
+            Self::Static(rule) => rule,
+            Self::Boxed(rule) => rule,
+        }
+    }
 }
 
 impl Rejected {
-    #[inline]
     pub(crate) fn new(rule: &Rule, decision: &Decision) -> Self {
+        Self::under(KnownRule::Boxed(Box::new(rule.clone())), decision)
+    }
+
+    /// Without an allocation.
+    #[inline]
+    pub(crate) fn by_static(rule: &'static Rule, decision: &Decision) -> Self {
+        Self::under(KnownRule::Static(rule), decision)
+    }
+
+    #[inline]
+    fn under(rule: KnownRule, decision: &Decision) -> Self {
         Self {
-            rule: rule.name_handle().clone(),
-            quota: rule.quotas()[decision.quota()],
+            rule,
+            quota: decision.quota(),
             reason: decision.reason(),
             decided_by: decision.decided_by(),
             remaining: decision.remaining(),
-            retry_after: decision.retry_after(),
+            retry_after: decision.retry_after_nanos(),
+            reset_after: decision.reset_after_nanos(),
         }
     }
 
     /// The name of the rule.
     pub fn rule(&self) -> &str {
-        self.rule.as_str()
+        self.rule.name()
     }
 
     /// The permits of the quota that had the last word.
     pub fn limit(&self) -> u64 {
-        self.quota.permits()
+        self.last_word().permits()
     }
 
     /// The window of the quota that had the last word.
     pub fn window(&self) -> Duration {
-        self.quota.window()
+        self.last_word().window()
     }
 
     /// How many permits are left: fewer than the call costs.
@@ -66,7 +98,12 @@ impl Rejected {
     /// After how long the same call could go at once, exactly, if nobody else calls; one that may wait is admitted that
     /// much earlier. Nothing where waiting would not help, or nobody knows.
     pub fn retry_after(&self) -> Option<Duration> {
-        self.retry_after
+        self.retry_after.map(Duration::from_nanos)
+    }
+
+    /// After how long all permits are back, if nobody else calls.
+    pub fn reset_after(&self) -> Duration {
+        Duration::from_nanos(self.reset_after)
     }
 
     /// Why the call was rejected.
@@ -78,6 +115,20 @@ impl Rejected {
     pub fn decided_by(&self) -> DecidedBy {
         self.decided_by
     }
+
+    fn last_word(&self) -> Quota {
+        self.rule.quotas()[usize::from(self.quota)]
+    }
+
+    #[cfg(feature = "web")]
+    pub(crate) fn whole_rule(&self) -> &Rule {
+        &self.rule
+    }
+
+    #[cfg(feature = "web")]
+    pub(crate) fn quota(&self) -> usize {
+        self.quota.into()
+    }
 }
 
 impl fmt::Display for Rejected {
@@ -86,7 +137,7 @@ impl fmt::Display for Rejected {
         match self.reason {
             Reason::Exceeded => write!(f, "the limit {rule:?} of {limit} per {window:?} is reached")?,
             Reason::TooCostly => {
-                let capacity = self.quota.capacity();
+                let capacity = self.last_word().capacity();
                 write!(
                     f,
                     "the call costs more than the {capacity} permits that the limit {rule:?} ever has"
@@ -94,7 +145,7 @@ impl fmt::Display for Rejected {
             }
             Reason::Unavailable => write!(f, "the limit {rule:?} cannot be checked right now")?,
         }
-        match self.retry_after {
+        match self.retry_after() {
             Some(time) => write!(f, "; try again in {:?}", readable(time)),
             None => Ok(()),
         }
@@ -112,9 +163,10 @@ impl fmt::Debug for Rejected {
         f.debug_struct("Rejected")
             .field("rule", &self.rule())
             .field("reason", &self.reason)
-            .field("quota", &self.quota)
+            .field("quota", &self.last_word())
             .field("remaining", &self.remaining)
-            .field("retry_after", &self.retry_after)
+            .field("retry_after", &self.retry_after())
+            .field("reset_after", &self.reset_after())
             .field("decided_by", &self.decided_by)
             .finish()
     }

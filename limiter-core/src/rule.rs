@@ -155,10 +155,6 @@ impl Rule {
         Self { name: self.name.clone(), quotas: Quotas::Shared(quotas.into()), fingerprint, ..*self }
     }
 
-    pub(crate) fn name_handle(&self) -> &Name {
-        &self.name
-    }
-
     /// A number by which rules can be told apart quickly; equal rules have equal ones.
     pub(crate) fn fingerprint(&self) -> u64 {
         self.fingerprint
@@ -185,13 +181,13 @@ impl fmt::Debug for Rule {
 
 /// A name that is cheap to hand on, whether it came from the source or was made at run time.
 #[derive(Clone)]
-pub(crate) enum Name {
+enum Name {
     Static(&'static str),
     Shared(Arc<str>),
 }
 
 impl Name {
-    pub(crate) fn as_str(&self) -> &str {
+    fn as_str(&self) -> &str {
         match self {
             Self::Static(name) => name,
             Self::Shared(name) => name,

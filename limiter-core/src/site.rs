@@ -8,7 +8,7 @@ use once_cell::sync::OnceCell;
 
 use crate::counters::Counters;
 use crate::local::OwnTable;
-use crate::{Decision, OnError, Rejected, Rule, installed};
+use crate::{Decision, OnError, Rejected, Rule, installed, observe};
 
 /// One annotated function of the program.
 pub struct Site {
@@ -20,6 +20,8 @@ pub struct Site {
     counts: Counters,
     /// What the limiter of this process keeps for the rule, once a call has asked it.
     own: OnceCell<OwnTable>,
+    #[cfg(feature = "metrics")]
+    pub(crate) measures: crate::observe::Measures,
 }
 
 /// What the annotation says besides its rule.
@@ -104,8 +106,16 @@ impl Site {
             on_error: None,
             mode: Mode::Enforce,
         };
-        let (place, counts, own) = (Place::here(), Counters::new(), OnceCell::new());
-        Self { rule, options, place, function: "", counts, own }
+        Self {
+            rule,
+            options,
+            place: Place::here(),
+            function: "",
+            counts: Counters::new(),
+            own: OnceCell::new(),
+            #[cfg(feature = "metrics")]
+            measures: crate::observe::Measures::new(),
+        }
     }
 
     /// The function, where the rule has another name.
@@ -169,11 +179,11 @@ impl Site {
         &self.options
     }
 
-    /// Where the calls of this site are decided if nobody else was installed: known to the site, so that it need not be
-    /// looked up.
+    /// Where the calls of this site are decided if nobody else was installed, and nobody wants to see every decision: known
+    /// to the site, so that it need not be looked up.
     #[inline]
     pub(crate) fn own_table(&self) -> Option<&OwnTable> {
-        if installed::is_anybody_else() {
+        if installed::is_anybody_else() || observe::sees_all_calls() {
             return None;
         }
         Some(self.own.get_or_init(|| {
@@ -190,11 +200,11 @@ impl Site {
 
     /// Counts a decision, and turns it into what the function acts upon.
     #[inline]
-    pub(crate) fn settle(&self, decision: Decision) -> Result<Decision, Rejected> {
+    pub(crate) fn settle(&'static self, decision: Decision) -> Result<Decision, Rejected> {
         self.counts.count(&decision);
         match self.options.mode {
-            Mode::Enforce => decision.into_result(&self.rule),
-            Mode::Shadow => Ok(decision),
+            Mode::Enforce if !decision.is_allowed() => Err(Rejected::by_static(&self.rule, &decision)),
+            Mode::Enforce | Mode::Shadow => Ok(decision),
         }
     }
 }

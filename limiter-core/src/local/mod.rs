@@ -76,6 +76,11 @@ impl LocalLimiter {
         self.forget_sync(rule, &Key::of(key));
     }
 
+    /// How many keys of `rule` it holds: those with permits to get back, and idle ones that nobody needed the room of yet.
+    pub fn live_keys(&self, rule: &Rule) -> usize {
+        self.table(rule).live_keys()
+    }
+
     pub(crate) fn look_sync(&self, rule: &Rule, key: &Key) -> Decision {
         self.table(rule).look(key, self.now())
     }

@@ -21,6 +21,7 @@ pub(super) trait AnyTable: Send + Sync {
     fn decide(&self, key: &Key, question: Question) -> Decision;
     fn look(&self, key: &Key, now: u64) -> Decision;
     fn forget(&self, key: &Key);
+    fn live_keys(&self) -> usize;
 }
 
 /// A table for `rule` that holds at most `max_keys` keys.
@@ -272,6 +273,10 @@ impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
             *states = S::fresh::<R>(self.terms());
             shard.search_again();
         }
+    }
+
+    fn live_keys(&self) -> usize {
+        self.keys.load(Ordering::Relaxed)
     }
 }
 

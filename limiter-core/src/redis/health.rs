@@ -98,12 +98,12 @@ impl Breaker {
     #[cfg(feature = "tracing")]
     fn report_down(&self, why: &dyn fmt::Display) {
         let server = self.place();
-        tracing::warn!(server, %why, "the shared limiter does not answer; calls go by their on_error");
+        tracing::warn!(target: "limiter", server, %why, "the shared limiter does not answer; calls go by their on_error");
     }
 
     #[cfg(feature = "tracing")]
     fn report_up(&self) {
-        tracing::info!(server = self.place(), "the shared limiter answers again");
+        tracing::info!(target: "limiter", server = self.place(), "the shared limiter answers again");
     }
 
     #[cfg(not(feature = "tracing"))]

@@ -83,7 +83,7 @@ impl Prepared {
         if matches!(failure, Failure::Refused(_) | Failure::Strange)
             && self.reported.swap(second, std::sync::atomic::Ordering::Relaxed) != second
         {
-            tracing::warn!(rule = self.rule.name(), %failure, "calls of this limit go by their on_error");
+            tracing::warn!(target: "limiter", rule = self.rule.name(), %failure, "calls of this limit go by their on_error");
         }
     }
 
@@ -150,7 +150,7 @@ pub(super) fn decisions(reply: Value, count: usize) -> Result<Vec<Decision>, Fai
     let nanos = |micros: u64| micros.saturating_mul(1_000);
     let decision = |row: &[u64]| {
         let [verdict, time, quota, remaining, reset_after] = *row else { return Err(strange()) };
-        let quota = usize::try_from(quota).map_err(|_| strange())?;
+        let quota = u8::try_from(quota).map_err(|_| strange())?;
         let standing = Standing::whole(remaining, nanos(reset_after));
         let decision = match verdict {
             // The turn is counted from the answer: the server's clock is not ours.

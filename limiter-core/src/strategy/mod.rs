@@ -218,9 +218,9 @@ pub(crate) fn spend_as<R: Room>(states: &mut [R::State], others: &[R::State], te
 }
 
 /// The latest of the earliest times of all quotas, and which quota has it; or the quota that can never pay the cost.
-fn latest<R: Room>(states: &[R::State], terms: &[Terms], now: u64, cost: u64) -> Result<(u64, usize), usize> {
+fn latest<R: Room>(states: &[R::State], terms: &[Terms], now: u64, cost: u64) -> Result<(u64, u8), u8> {
     let mut latest = (now, 0);
-    for (quota, (state, terms)) in states.iter().zip(terms).enumerate() {
+    for (quota, (state, terms)) in (0..).zip(states.iter().zip(terms)) {
         let turn = R::earliest(state, terms, now, cost).ok_or(quota)?;
         if turn > latest.0 {
             latest = (turn, quota);

@@ -28,6 +28,7 @@ impl Fraction {
 
     fn rounded_down(self) -> u64 {
         match self.above {
+            [above, 0] if self.below == 1 => above,
             [above, 0] => above / self.below,
             _ => u64::try_from(self.above() / u128::from(self.below)).unwrap_or(u64::MAX),
         }
@@ -35,6 +36,7 @@ impl Fraction {
 
     fn rounded_up(self) -> u64 {
         match self.above {
+            [above, 0] if self.below == 1 => above,
             [above, 0] => above.div_ceil(self.below),
             _ => u64::try_from(self.above().div_ceil(u128::from(self.below))).unwrap_or(u64::MAX),
         }

@@ -35,7 +35,7 @@ impl From<Decision> for Answer {
         Self {
             verdict,
             time: ticks(time),
-            quota: decision.quota() as u64,
+            quota: decision.quota().into(),
             remaining: decision.remaining(),
             reset_after: ticks(decision.reset_after()),
         }
