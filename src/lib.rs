@@ -520,7 +520,7 @@ pub use limiter_macros::{LimitKey, rate_limit};
 pub use limiter_core::private as __private;
 
 #[cfg(doc)]
-#[doc = include_str!("../docs/expansion.md")]
+#[doc = include_str!("expansion.md")]
 pub mod expansion {}
 
 /// The code of the README, so that it compiles.

@@ -43,9 +43,9 @@ fn the_example_of_the_readme_becomes_a_few_lines() {
         },
         "readme.rs",
     );
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/expansion.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src/expansion.md");
     let page = fs::read_to_string(page).unwrap();
-    assert!(page.contains(&expansion), "docs/expansion.md shows something else than:\n{expansion}");
+    assert!(page.contains(&expansion), "src/expansion.md shows something else than:\n{expansion}");
     let lines = expansion.lines().count();
     assert!(lines <= 25, "{lines} lines:\n{expansion}");
 }
