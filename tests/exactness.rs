@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use limiter::{Call, Key, Limiter, LocalLimiter, ManualClock, Quota, Rule, Strategy};
+use limiter::{Call, Key, LimitKey, Limiter, LocalLimiter, ManualClock, Quota, Rule, Strategy};
 use support::clock::SetClock;
 use support::model::Ticks;
 use support::random::{Random, base_seed};
@@ -150,11 +150,11 @@ fn on_a_tie_the_first_quota_is_named() {
 }
 
 /// Not one more than one thread would, and not one fewer, while the clock moves on.
-#[test]
-fn many_threads_on_one_key_get_exactly_the_limit() {
+fn many_threads_get_exactly_the_limit<K: LimitKey + Sync + ?Sized>(key: &K) {
     const THREADS: usize = 8;
     for &strategy in Strategy::ALL {
-        for quotas in [&["100/s"][..], &["100/s", "250/1m"][..]] {
+        // 7 per second: a permit takes no whole number of nanoseconds, and a bucket is another room.
+        for quotas in [&["100/s"][..], &["7/s"][..], &["100/s", "250/1m"][..]] {
             let rule = rule(strategy, quotas);
             let clock = ManualClock::new();
             let limiter = LocalLimiter::builder().clock(clock.clone()).build();
@@ -167,7 +167,7 @@ fn many_threads_on_one_key_get_exactly_the_limit() {
                         scope.spawn(|| {
                             start.wait();
                             for _ in 0..100 {
-                                if limiter.check_sync(&rule, "key", 1).is_allowed() {
+                                if limiter.check_sync(&rule, key, 1).is_allowed() {
                                     admitted.fetch_add(1, Ordering::Relaxed);
                                 }
                             }
@@ -175,12 +175,22 @@ fn many_threads_on_one_key_get_exactly_the_limit() {
                     }
                 });
                 let one_thread =
-                    (0..THREADS * 100).filter(|_| alone.check_sync(&rule, "key", 1).is_allowed()).count();
+                    (0..THREADS * 100).filter(|_| alone.check_sync(&rule, key, 1).is_allowed()).count();
                 assert_eq!(admitted.into_inner(), one_thread as u64, "{rule:?}, round {round}");
                 clock.advance(Duration::from_millis(700));
             }
         }
     }
+}
+
+#[test]
+fn many_threads_on_one_key_get_exactly_the_limit() {
+    many_threads_get_exactly_the_limit("key");
+}
+
+#[test]
+fn many_threads_without_a_key_get_exactly_the_limit() {
+    many_threads_get_exactly_the_limit(&());
 }
 
 /// On the real clock, with threads that read it in any order: never more than the limit.
