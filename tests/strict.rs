@@ -110,7 +110,9 @@ pub mod names {
         #[allow(unused_variables)] extra: u8,
         (ref left, right): (u64, u64),
     ) -> u64 {
-        id += 1;
+        use ::std::ops::AddAssign as _;
+        const ONE: u64 = 1;
+        id.add_assign(ONE);
         id + *left + right
     }
 

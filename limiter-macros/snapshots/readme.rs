@@ -17,5 +17,5 @@ async fn get_order(p: Person) -> String {
             }
         }
     };
-    format!("the order of {}", p.name)
+    { format!("the order of {}", p.name) }
 }

@@ -88,7 +88,7 @@ pub(crate) fn check(args: &Args, Function { sig, body, .. }: &Function, errors: 
             .unwrap_or_else(|| parse_quote!(())),
         unless: optional(args.unless.as_ref(), |value| expression(value, r#"unless = "p.is_admin""#), errors),
         fallback: optional(args.fallback.as_ref(), fallback, errors),
-        decision: optional(args.decision.as_ref(), decision, errors),
+        decision: optional(args.decision.as_ref(), |value| decision(value, &params), errors),
         flow,
     }
 }
@@ -270,6 +270,12 @@ fn krate(value: &Value) -> syn::Result<Path> {
     parsed.map_err(|_| Error::new_spanned(value, expected()))
 }
 
-fn decision(value: &Value) -> syn::Result<Ident> {
-    value.parse(|| r#""decision" is a name for the body to use, such as decision = d"#.to_owned())
+fn decision(value: &Value, params: &Params) -> syn::Result<Ident> {
+    let example = || r#""decision" is a name for the body to use, such as decision = d"#.to_owned();
+    let name = value.parse(example)?;
+    if params.bindings().contains(&name) {
+        let message = format!(r#""decision" would hide the parameter "{name}"; choose another name"#);
+        return Err(Error::new_spanned(value, message));
+    }
+    Ok(name)
 }

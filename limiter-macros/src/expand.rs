@@ -36,7 +36,7 @@ pub(crate) fn expand(plans: &[Plan], function: Function) -> TokenStream {
     check.extend(params.rebind(&plan.krate));
     let statements = &body.statements;
     let limited = match plan.flow {
-        Flow::Sync | Flow::Async => quote!(#check #statements),
+        Flow::Sync | Flow::Async => body.behind(&check, statements),
         Flow::Future | Flow::BoxedFuture => future(&check, &body, &sig.output, plan),
     };
     let block = body.with(&limited);
@@ -70,12 +70,18 @@ fn future(
     };
     let wrap = match (flow, &async_block) {
         (Flow::BoxedFuture, _) => quote!(#krate::__private::Box::pin),
-        (_, Some(inside)) => return quote!(async move { #check #inside }),
+        (_, Some(inside)) => {
+            let limited = body.behind(check, inside);
+            return quote!(async move { #limited });
+        }
         // Nobody shall be told that this could be an `async fn`: what was written could not.
         (_, None) => quote!(#krate::__private::identity),
     };
-    let answer = async_block.unwrap_or_else(|| quote!((move || #output { #statements })().await));
-    quote!(#wrap(async move { #check #answer }))
+    let limited = match async_block {
+        Some(inside) => body.behind(check, &inside),
+        None => quote!(#check (move || #output { #statements })().await),
+    };
+    quote!(#wrap(async move { #limited }))
 }
 
 // Out: let DECISION = {

@@ -6,6 +6,8 @@ use syn::ext::IdentExt as _;
 use syn::parse::{Parse, ParseStream, Parser as _};
 use syn::{Attribute, Error, Ident, Meta, Path, Signature, Token, Visibility, parenthesized};
 
+use crate::hygiene::at;
+
 pub(crate) struct Function {
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) visibility: Visibility,
@@ -106,6 +108,13 @@ impl Body {
         let mut block = Group::new(Delimiter::Brace, quote!(#attributes #statements));
         block.set_span(self.span);
         block
+    }
+
+    /// Statements of the user's behind ours, in braces of their own: items may only stand in front of all statements.
+    pub(crate) fn behind(&self, check: &TokenStream, statements: &TokenStream) -> TokenStream {
+        let mut block = Group::new(Delimiter::Brace, statements.clone());
+        block.set_span(at(self.span));
+        quote!(#check #block)
     }
 
     /// The inside of a body that is an async block and nothing else.

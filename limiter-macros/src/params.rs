@@ -116,6 +116,7 @@ impl Params {
                 .iter()
                 .filter(|attribute| is_lint(attribute) || attribute.path().is_ident("cfg"))
                 .collect();
+            let cfgs = attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"));
             match pat {
                 // A binding like `_p` that has no effect would be a warning at the user's own token.
                 Pat::Ident(PatIdent { subpat: None, by_ref: None, ident, .. }) if is_unused(ident) => {
@@ -124,7 +125,7 @@ impl Params {
                 Pat::Ident(PatIdent { subpat: None, by_ref: None, .. }) => {
                     quote!(#(#attributes)* let #pat = #name;)
                 }
-                pat => quote!(#(#attributes)* let #whole = #name; #(#attributes)* let #pat = #whole;),
+                pat => quote!(#(#cfgs)* let #whole = #name; #(#attributes)* let #pat = #whole;),
             }
         });
         lets.collect()
