@@ -5,7 +5,7 @@ use std::time::Duration;
 use proc_macro2::Span;
 use quote::ToTokens as _;
 use syn::parse::{ParseStream, Parser as _};
-use syn::{Error, Expr, ExprPath, Ident, Path, Signature, Type, parse_quote};
+use syn::{Error, Expr, ExprPath, ExprTuple, Ident, Path, Signature, Type, parse_quote};
 
 use crate::cost::{self, Cost};
 use crate::errors::Errors;
@@ -86,7 +86,11 @@ pub(crate) fn check(args: &Args, Function { sig, body, .. }: &Function, errors: 
         shadow: choice(args.mode.as_ref(), "mode", MODES, errors).is_some_and(|mode| mode == "Shadow"),
         key: optional(args.key.as_ref(), |value| key::resolve(value, &params), errors)
             .unwrap_or_else(|| parse_quote!(())),
-        unless: optional(args.unless.as_ref(), |value| expression(value, r#"unless = "p.is_admin""#), errors),
+        unless: optional(
+            args.unless.as_ref(),
+            |value| expression(value, "unless", r#"unless = "p.is_admin""#),
+            errors,
+        ),
         fallback: optional(args.fallback.as_ref(), fallback, errors),
         decision: optional(args.decision.as_ref(), |value| decision(value, &params), errors),
         flow,
@@ -188,6 +192,11 @@ fn quotas(args: &Args, sig: &Signature, params: &Params, errors: &mut Errors) ->
 
 /// A number that is the same for every call: nothing of the call stands in it, nor of its generics.
 fn constant(value: &Value, option: &'static str, sig: &Signature, params: &Params) -> syn::Result<Number> {
+    let text = value.text();
+    if option == "qps" && quota::is_quota(&text) {
+        let message = format!(r#""{text}" is a quota; write limits = ["{text}"], or "qps" and "window""#);
+        return Err(Error::new_spanned(value, message));
+    }
     let number = Number::parse(value, option)?;
     let Number::Constant(expr, _) = &number else { return Ok(number) };
     let names = cost::names(expr.to_token_stream());
@@ -228,7 +237,9 @@ fn choice(value: Option<&Value>, option: &str, choices: Choices, errors: &mut Er
         return Some(variant(chosen));
     }
     let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
-    errors.at(value, unknown(option, &written, &names));
+    // `Strategy::TokenBucket` is told what its last part should be.
+    let last = written.rsplit("::").next().unwrap_or(&written);
+    errors.at(value, unknown(option, last, &names));
     None
 }
 
@@ -250,10 +261,22 @@ fn name(value: &Value) -> syn::Result<String> {
     Ok(name)
 }
 
-pub(crate) fn expression(value: &Value, example: &str) -> syn::Result<Expr> {
-    value.parse(|| {
-        format!(r#""{}" is not an expression; write one over the arguments, such as {example}"#, value.text())
-    })
+pub(crate) fn expression(value: &Value, option: &str, example: &str) -> syn::Result<Expr> {
+    let expr = value.parse(|| {
+        let text = value.text();
+        if syn::parse_str::<ExprTuple>(&format!("({text})")).is_ok() {
+            return format!(r#"write several keys in parentheses: {option} = "({text})""#);
+        }
+        format!(r#""{text}" is not an expression; write one over the arguments, such as {example}"#)
+    })?;
+    match expr {
+        Expr::Closure(_) => {
+            let message =
+                format!(r#""{option}" is an expression over the arguments, not a closure; write {example}"#);
+            Err(Error::new_spanned(value, message))
+        }
+        expr => Ok(expr),
+    }
 }
 
 fn fallback(value: &Value) -> syn::Result<ExprPath> {

@@ -13,7 +13,7 @@ use crate::suggest;
 
 /// A name alone is a binding of the parameters, else a field of the only one; anything longer is taken as it is.
 pub(crate) fn resolve(value: &Value, params: &Params) -> syn::Result<Expr> {
-    let mut expr = expression(value, r#"key = "p.id""#)?;
+    let mut expr = expression(value, "key", r#"key = "p.id""#)?;
     if !has_name(expr.to_token_stream()) {
         let message = "the key is the same for everybody; write the parameters without quotes, such as \
                        key = (tenant, p.id), or leave \"key\" out to limit all calls together";
