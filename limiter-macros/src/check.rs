@@ -1,5 +1,6 @@
 //! What is meant: from the options as they were written, and the signature they stand on, to a plan.
 
+use std::iter;
 use std::time::Duration;
 
 use proc_macro2::Span;
@@ -53,9 +54,35 @@ pub(crate) struct Plan {
     pub(crate) fallback: Option<ExprPath>,
     pub(crate) decision: Option<Ident>,
     pub(crate) flow: Flow,
+    /// Nobody can answer for a rejected call, which was reported, or may be a consequence of what was.
+    pub(crate) mute: bool,
+    /// Whether a check can be written at all.
+    pub(crate) writable: bool,
+    /// Whether a mistake was reported, so that this plan only serves to find more.
+    pub(crate) mistaken: bool,
 }
 
 impl Plan {
+    /// Leaves out what depends on a mistake; the compiler can still find others in the rest.
+    pub(crate) fn forgive(&mut self) {
+        let permits = Number::Literal(1, Span::call_site());
+        self.quotas = vec![Quota { permits, window: Duration::from_secs(1), burst: None }];
+        self.samples = None;
+        if !matches!(self.cost, Cost::Computed(_)) {
+            self.cost = Cost::Fixed(1, Span::call_site());
+        }
+        self.mistaken = true;
+    }
+
+    /// What was written over the arguments.
+    pub(crate) fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        let cost = match &self.cost {
+            Cost::Computed(expr) => Some(expr),
+            Cost::Fixed(..) | Cost::Constant { .. } => None,
+        };
+        iter::once(&self.key).chain(&self.unless).chain(cost)
+    }
+
     /// Whether only the compiler can tell that the cost is not above the capacity.
     pub(crate) fn cost_is_unchecked(&self) -> bool {
         match self.cost {
@@ -69,12 +96,19 @@ impl Plan {
 pub(crate) fn check(args: &Args, Function { sig, body, .. }: &Function, errors: &mut Errors) -> Plan {
     let params = Params::of(sig, body);
     let (flow, answer) = flow::of(sig);
-    check_function(args, sig, flow, answer, errors);
+    let mute = check_function(args, sig, flow, answer, errors);
     let strategy = choice(args.strategy.as_ref(), "strategy", STRATEGIES, errors);
     check_strategy(args, strategy.as_ref(), errors);
     let quotas = quotas(args, sig, &params, errors);
+    let krate = optional(args.krate.as_ref(), krate, errors);
+    let fallback = optional(args.fallback.as_ref(), fallback, errors);
     Plan {
-        krate: optional(args.krate.as_ref(), krate, errors).unwrap_or_else(|| parse_quote!(::limiter)),
+        mute: mute || (fallback.is_none() && (args.fallback.is_some() || !args.all_read())),
+        writable: sig.constness.is_none()
+            && (flow != Flow::Sync || args.store.is_some())
+            && krate.is_some() == args.krate.is_some(),
+        mistaken: false,
+        krate: krate.unwrap_or_else(|| parse_quote!(::limiter)),
         name: optional(args.name.as_ref(), name, errors),
         strategy: strategy.unwrap_or_else(|| variant(DEFAULT_STRATEGY)),
         samples: optional(args.samples.as_ref(), |value| samples(value, sig, &params), errors),
@@ -91,7 +125,7 @@ pub(crate) fn check(args: &Args, Function { sig, body, .. }: &Function, errors: 
             |value| expression(value, "unless", r#"unless = "p.is_admin""#),
             errors,
         ),
-        fallback: optional(args.fallback.as_ref(), fallback, errors),
+        fallback,
         decision: optional(args.decision.as_ref(), |value| decision(value, &params), errors),
         flow,
     }
@@ -106,7 +140,14 @@ fn optional<T>(
 }
 
 /// A function must be able to decide, to wait and to say no in the way its options ask for.
-fn check_function(args: &Args, sig: &Signature, flow: Flow, answer: Option<&Type>, errors: &mut Errors) {
+/// Whether nobody can say no is the answer.
+fn check_function(
+    args: &Args,
+    sig: &Signature,
+    flow: Flow,
+    answer: Option<&Type>,
+    errors: &mut Errors,
+) -> bool {
     let name = &sig.ident;
     if let Some(constness) = &sig.constness {
         errors
@@ -133,12 +174,14 @@ fn check_function(args: &Args, sig: &Signature, flow: Flow, answer: Option<&Type
     };
     // In shadow mode no call is rejected.
     let shadow = args.mode.as_ref().is_some_and(|mode| mode.text() == "shadow");
-    if let Some(place) = mute.filter(|_| args.fallback.is_none() && !shadow) {
+    let mute = mute.filter(|_| args.fallback.is_none() && !shadow);
+    if let Some(place) = &mute {
         let message = format!(
             r#"a call of "{name}" cannot say that it was rejected: return a Result, or name a "fallback""#
         );
         errors.at(place, message);
     }
+    mute.is_some()
 }
 
 /// `burst` and `samples` mean something to some strategies only.

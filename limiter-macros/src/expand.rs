@@ -6,7 +6,7 @@ use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens as _, quote, quote_spanned};
 use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
-use syn::{Error, Expr, ReturnType, Signature, parse_quote};
+use syn::{Expr, ReturnType, Signature, parse_quote};
 
 use crate::check::{MOST_SAMPLES, Plan};
 use crate::cost::Cost;
@@ -34,6 +34,8 @@ pub(crate) fn expand(plans: &[Plan], function: Function) -> TokenStream {
     let mut check: TokenStream =
         plans.iter().enumerate().map(|(index, plan)| check(plan, index, &sig, &params)).collect();
     check.extend(params.rebind(&plan.krate));
+    check.extend(params.used_by(plans.iter().flat_map(Plan::expressions)));
+    check.extend(plans.iter().filter(|plan| plan.mistaken).map(|plan| used(plan, &params)));
     let statements = &body.statements;
     let limited = match plan.flow {
         Flow::Sync | Flow::Async => body.behind(&check, statements),
@@ -43,17 +45,23 @@ pub(crate) fn expand(plans: &[Plan], function: Function) -> TokenStream {
     quote!(#(#attributes)* #visibility #sig #block)
 }
 
-/// The function as it was written, behind its mistakes; what only the attribute used or bound causes no more of them.
-pub(crate) fn unlimited(plans: &[Plan], function: Function, mistakes: &Error) -> TokenStream {
-    let used = Params::of(&function.sig, &function.body).used();
+/// The function as it was written, without a limit.
+pub(crate) fn unlimited(plans: &[Plan], function: &Function) -> TokenStream {
+    let Function { attributes, visibility, sig, body } = function;
+    let (params, statements) = (Params::of(sig, body), &body.statements);
+    let used = plans.iter().map(|plan| used(plan, &params));
     let decisions = plans.iter().filter_map(|Plan { krate, decision, .. }| {
         let name = decision.as_ref()?;
-        Some(quote!(let #name = #krate::__private::Decision::exempt(); let _ = #name;))
+        Some(quote!(let #name = #krate::__private::Decision::exempt();))
     });
-    let Function { attributes, visibility, sig, body } = &function;
-    let (mistakes, statements) = (mistakes.to_compile_error(), &body.statements);
-    let block = body.with(&quote!(#used #(#decisions)* #statements));
-    quote!(#mistakes #(#attributes)* #visibility #sig #block)
+    let block = body.with(&quote!(#(#decisions)* #(#used)* #statements));
+    quote!(#(#attributes)* #visibility #sig #block)
+}
+
+/// What a mistaken attribute would have used is no mistake of its own.
+fn used(plan: &Plan, params: &Params) -> TokenStream {
+    let (params, decision) = (params.used(), plan.decision.iter());
+    quote!(#params #(let _ = &#decision;)*)
 }
 
 /// A body that is one async block takes the check inside; any other makes its future behind the check.
@@ -167,7 +175,7 @@ fn cost(plan: &Plan) -> (Expr, Option<TokenStream>) {
 
 // Out: return busy(p, rejected);
 fn answer(plan: &Plan, sig: &Signature, params: &Params, rejected: &Ident) -> TokenStream {
-    if plan.fallback.is_none() && plan.shadow {
+    if plan.fallback.is_none() && (plan.shadow || plan.mute) {
         return quote!(
             __limiter::unreachable!("no call is rejected in shadow mode, but this was: {}", #rejected)
         );
