@@ -3,7 +3,7 @@
 use std::iter;
 use std::time::Duration;
 
-use proc_macro2::Span;
+use proc_macro2::{Span, TokenStream};
 use quote::ToTokens as _;
 use syn::parse::{ParseStream, Parser as _};
 use syn::{Error, Expr, ExprPath, ExprTuple, Ident, Path, Signature, Type, parse_quote};
@@ -35,7 +35,10 @@ const STORES: Choices = &[("local", "Local")];
 const ON_ERRORS: Choices = &[("local", "Local"), ("allow", "Allow"), ("deny", "Deny")];
 const MODES: Choices = &[("enforce", "Enforce"), ("shadow", "Shadow")];
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a matter of its own")]
 pub(crate) struct Plan {
+    /// `#[cfg_attr(PREDICATE, rate_limit(...))]`: the limit is there where this holds.
+    pub(crate) predicate: Option<TokenStream>,
     /// Where the crate `limiter` is found.
     pub(crate) krate: Path,
     /// `None`: module path and function name.
@@ -108,6 +111,7 @@ pub(crate) fn check(args: &Args, Function { sig, body, .. }: &Function, errors: 
             && (flow != Flow::Sync || args.store.is_some())
             && krate.is_some() == args.krate.is_some(),
         mistaken: false,
+        predicate: None,
         krate: krate.unwrap_or_else(|| parse_quote!(::limiter)),
         name: optional(args.name.as_ref(), name, errors),
         strategy: strategy.unwrap_or_else(|| variant(DEFAULT_STRATEGY)),

@@ -136,8 +136,10 @@ fn check(plan: &Plan, index: usize, sig: &Signature, params: &Params) -> TokenSt
         };
     }
     let Plan { krate, decision, .. } = plan;
+    let cfg = plan.predicate.as_ref().map(|predicate| quote!(#[cfg(#predicate)]));
     let name = decision.as_ref().map_or_else(|| quote!(_), Ident::to_token_stream);
     quote! {
+        #cfg
         let #name = {
             use #krate::__private #imports;
             #quotas

@@ -57,17 +57,49 @@ impl Function {
     /// Takes the other limits of the function along, in the order they were written.
     ///
     /// An attribute further down would be expanded later, and so put its check in front of ours.
-    pub(crate) fn take_limits(&mut self) -> Vec<TokenStream> {
-        let is_limit = |attribute: &Attribute| {
-            attribute.path().segments.last().is_some_and(|segment| segment.ident == "rate_limit")
+    pub(crate) fn take_limits(&mut self) -> Vec<Limit> {
+        let mut limits = Vec::new();
+        self.attributes.retain(|attribute| match Limit::of(attribute) {
+            Some(limit) => {
+                limits.push(limit);
+                false
+            }
+            None => true,
+        });
+        limits
+    }
+}
+
+/// Another limit on the function: its options, and the condition of a `cfg_attr` around it.
+pub(crate) struct Limit {
+    pub(crate) options: TokenStream,
+    pub(crate) predicate: Option<TokenStream>,
+}
+
+impl Limit {
+    fn of(attribute: &Attribute) -> Option<Limit> {
+        if !attribute.path().is_ident("cfg_attr") {
+            return Some(Limit { options: options(&attribute.meta)?, predicate: None });
+        }
+        let conditional = |input: ParseStream<'_>| {
+            let predicate: Meta = input.parse()?;
+            input.parse::<Token![,]>()?;
+            let limit: Meta = input.parse()?;
+            input.parse::<Option<Token![,]>>()?;
+            Ok((predicate, limit))
         };
-        let (limits, others) = self.attributes.drain(..).partition(is_limit);
-        self.attributes = others;
-        let options = |limit: Attribute| match limit.meta {
-            Meta::List(list) => list.tokens,
-            Meta::Path(_) | Meta::NameValue(_) => TokenStream::new(),
-        };
-        Vec::into_iter(limits).map(options).collect()
+        let (predicate, limit) = attribute.parse_args_with(conditional).ok()?;
+        Some(Limit { options: options(&limit)?, predicate: Some(predicate.into_token_stream()) })
+    }
+}
+
+/// What stands between the parentheses, if it is an attribute of ours.
+fn options(meta: &Meta) -> Option<TokenStream> {
+    let name = &meta.path().segments.last()?.ident;
+    match meta {
+        _ if name != "rate_limit" => None,
+        Meta::List(list) => Some(list.tokens.clone()),
+        Meta::Path(_) | Meta::NameValue(_) => Some(TokenStream::new()),
     }
 }
 

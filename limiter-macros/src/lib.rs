@@ -99,12 +99,13 @@ fn limit(attribute: TokenStream, item: &TokenStream) -> TokenStream {
 
 fn limited(attribute: TokenStream, mut function: function::Function) -> TokenStream {
     let mut errors = errors::Errors::default();
-    let attributes = std::iter::once(attribute).chain(function.take_limits());
-    let plan = |attribute| {
-        let args = parse::Args::parse(attribute, &mut errors);
-        check::check(&args, &function, &mut errors)
+    let first = function::Limit { options: attribute, predicate: None };
+    let limits = std::iter::once(first).chain(function.take_limits());
+    let plan = |function::Limit { options, predicate }| {
+        let args = parse::Args::parse(options, &mut errors);
+        check::Plan { predicate, ..check::check(&args, &function, &mut errors) }
     };
-    let mut plans: Vec<_> = attributes.map(plan).collect();
+    let mut plans: Vec<_> = limits.map(plan).collect();
     let Err(errors) = errors.finish() else { return expand::expand(&plans, function) };
     plans.iter_mut().for_each(check::Plan::forgive);
     let errors = errors.into_compile_error();
