@@ -92,3 +92,25 @@ fn on_functions_of_every_flow() {
         assert_eq!((Shop.sync(), Shop.sync()), (Some(2), None));
     }));
 }
+
+#[rate_limit(qps = 3, window = "1h")]
+#[cfg_attr(not(any()), rate_limit(name = "there", qps = 2, window = "1h", decision = d))]
+#[cfg_attr(any(), rate_limit(name = "not there", qps = 1, window = "1h"))]
+#[cfg_attr(any(), deprecated)]
+async fn conditional() -> Result<u64, Rejected> {
+    Ok(d.remaining())
+}
+
+#[test]
+fn where_a_condition_holds() {
+    now(scope(frozen(), async {
+        assert_eq!((conditional().await.ok(), conditional().await.ok()), (Some(1), Some(0)));
+        assert_eq!(
+            conditional().await.unwrap_err().limit(),
+            2,
+            "the second, after the first had let it pass"
+        );
+        assert_eq!(conditional().await.unwrap_err().limit(), 3, "the first");
+    }));
+    assert!(limiter::sites().iter().all(|site| site.rule().name() != "not there"));
+}

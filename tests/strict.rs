@@ -110,7 +110,9 @@ pub mod names {
         #[allow(unused_variables)] extra: u8,
         (ref left, right): (u64, u64),
     ) -> u64 {
-        id += 1;
+        use ::std::ops::AddAssign as _;
+        const ONE: u64 = 1;
+        id.add_assign(ONE);
         id + *left + right
     }
 
@@ -123,6 +125,16 @@ pub mod names {
         _: ::limiter::Rejected,
     ) -> u64 {
         id * 100 + left * right
+    }
+
+    /// What only the key reads is used.
+    #[::limiter::rate_limit(qps = 1, window = "1h", key = id, fallback = only_the_key_busy)]
+    pub async fn only_the_key(Path(id): Path<u64>, (_, tag): (u8, u8)) -> u8 {
+        tag
+    }
+
+    fn only_the_key_busy(_: Path<u64>, _: (u8, u8), _: ::limiter::Rejected) -> u8 {
+        0
     }
 
     /// A key, with every name taken.
@@ -171,6 +183,8 @@ fn every_name_is_the_users() {
         assert_eq!(names::more_names(1, 2, 3, 4, (5, 6)).await, 30);
         assert_eq!(names::patterns(Path(1), Ok, Err, 0, (2, 3)).await, 7);
         assert_eq!(names::patterns(Path(1), Ok, Err, 0, (2, 3)).await, 106);
+        assert_eq!(names::only_the_key(Path(1), (2, 3)).await, 3);
+        assert_eq!(names::only_the_key(Path(1), (2, 3)).await, 0);
         let key = Key::Fields { key: 1, field0: "a" };
         assert_eq!(names::not_async(key, "t"), ::std::option::Option::Some("t"));
         assert_eq!(names::not_async(key, "t"), ::std::option::Option::None);

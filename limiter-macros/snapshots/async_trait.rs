@@ -15,6 +15,6 @@ fn get<'a>(&'a self) -> Pin<Box<dyn Future<Output = Option<u8>> + Send + 'a>> {
                 }
             }
         }
-        self.load().await
+        { self.load().await }
     })
 }

@@ -18,10 +18,12 @@ fn get<'a>(&'a self, __arg1: (u8, u8)) -> Pin<Box<dyn Future<Output = Option<u8>
                 }
             }
         }
-        let (left, right) = {
-            let __arg1 = __arg1;
-            __arg1
-        };
-        Some(left + right)
+        {
+            let (left, right) = {
+                let __arg1 = __arg1;
+                __arg1
+            };
+            Some(left + right)
+        }
     })
 }

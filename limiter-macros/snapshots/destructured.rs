@@ -33,5 +33,6 @@ pub async fn get_order(&self, id: Path<u64>, p: Person) -> String {
     let __limiter_whole = id;
     let Path(mut id) = __limiter_whole;
     let mut p = p;
-    p.name
+    let _ = &id;
+    { p.name }
 }

@@ -16,5 +16,5 @@ async fn get_order(p: Person) -> String {
             }
         }
     }
-    format!("the order of {}", p.name)
+    { format!("the order of {}", p.name) }
 }

@@ -46,5 +46,6 @@ fn get(&mut self, id: Path<u64>, _1: u8) -> Option<u64> {
     let Path(id) = __limiter_whole;
     let __limiter_whole = _1;
     let _ = __limiter_whole;
-    Some(id)
+    let _ = &id;
+    { Some(id) }
 }

@@ -1,11 +1,12 @@
 //! What is meant: from the options as they were written, and the signature they stand on, to a plan.
 
+use std::iter;
 use std::time::Duration;
 
-use proc_macro2::Span;
+use proc_macro2::{Span, TokenStream};
 use quote::ToTokens as _;
 use syn::parse::{ParseStream, Parser as _};
-use syn::{Error, Expr, ExprPath, Ident, Path, Signature, Type, parse_quote};
+use syn::{Error, Expr, ExprPath, ExprTuple, Ident, Path, Signature, Type, parse_quote};
 
 use crate::cost::{self, Cost};
 use crate::errors::Errors;
@@ -34,7 +35,10 @@ const STORES: Choices = &[("local", "Local")];
 const ON_ERRORS: Choices = &[("local", "Local"), ("allow", "Allow"), ("deny", "Deny")];
 const MODES: Choices = &[("enforce", "Enforce"), ("shadow", "Shadow")];
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a matter of its own")]
 pub(crate) struct Plan {
+    /// `#[cfg_attr(PREDICATE, rate_limit(...))]`: the limit is there where this holds.
+    pub(crate) predicate: Option<TokenStream>,
     /// Where the crate `limiter` is found.
     pub(crate) krate: Path,
     /// `None`: module path and function name.
@@ -53,9 +57,35 @@ pub(crate) struct Plan {
     pub(crate) fallback: Option<ExprPath>,
     pub(crate) decision: Option<Ident>,
     pub(crate) flow: Flow,
+    /// Nobody can answer for a rejected call, which was reported, or may be a consequence of what was.
+    pub(crate) mute: bool,
+    /// Whether a check can be written at all.
+    pub(crate) writable: bool,
+    /// Whether a mistake was reported, so that this plan only serves to find more.
+    pub(crate) mistaken: bool,
 }
 
 impl Plan {
+    /// Leaves out what depends on a mistake; the compiler can still find others in the rest.
+    pub(crate) fn forgive(&mut self) {
+        let permits = Number::Literal(1, Span::call_site());
+        self.quotas = vec![Quota { permits, window: Duration::from_secs(1), burst: None }];
+        self.samples = None;
+        if !matches!(self.cost, Cost::Computed(_)) {
+            self.cost = Cost::Fixed(1, Span::call_site());
+        }
+        self.mistaken = true;
+    }
+
+    /// What was written over the arguments.
+    pub(crate) fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        let cost = match &self.cost {
+            Cost::Computed(expr) => Some(expr),
+            Cost::Fixed(..) | Cost::Constant { .. } => None,
+        };
+        iter::once(&self.key).chain(&self.unless).chain(cost)
+    }
+
     /// Whether only the compiler can tell that the cost is not above the capacity.
     pub(crate) fn cost_is_unchecked(&self) -> bool {
         match self.cost {
@@ -69,12 +99,20 @@ impl Plan {
 pub(crate) fn check(args: &Args, Function { sig, body, .. }: &Function, errors: &mut Errors) -> Plan {
     let params = Params::of(sig, body);
     let (flow, answer) = flow::of(sig);
-    check_function(args, sig, flow, answer, errors);
+    let mute = check_function(args, sig, flow, answer, errors);
     let strategy = choice(args.strategy.as_ref(), "strategy", STRATEGIES, errors);
     check_strategy(args, strategy.as_ref(), errors);
     let quotas = quotas(args, sig, &params, errors);
+    let krate = optional(args.krate.as_ref(), krate, errors);
+    let fallback = optional(args.fallback.as_ref(), fallback, errors);
     Plan {
-        krate: optional(args.krate.as_ref(), krate, errors).unwrap_or_else(|| parse_quote!(::limiter)),
+        mute: mute || (fallback.is_none() && (args.fallback.is_some() || !args.all_read())),
+        writable: sig.constness.is_none()
+            && (flow != Flow::Sync || args.store.is_some())
+            && krate.is_some() == args.krate.is_some(),
+        mistaken: false,
+        predicate: None,
+        krate: krate.unwrap_or_else(|| parse_quote!(::limiter)),
         name: optional(args.name.as_ref(), name, errors),
         strategy: strategy.unwrap_or_else(|| variant(DEFAULT_STRATEGY)),
         samples: optional(args.samples.as_ref(), |value| samples(value, sig, &params), errors),
@@ -86,9 +124,13 @@ pub(crate) fn check(args: &Args, Function { sig, body, .. }: &Function, errors: 
         shadow: choice(args.mode.as_ref(), "mode", MODES, errors).is_some_and(|mode| mode == "Shadow"),
         key: optional(args.key.as_ref(), |value| key::resolve(value, &params), errors)
             .unwrap_or_else(|| parse_quote!(())),
-        unless: optional(args.unless.as_ref(), |value| expression(value, r#"unless = "p.is_admin""#), errors),
-        fallback: optional(args.fallback.as_ref(), fallback, errors),
-        decision: optional(args.decision.as_ref(), decision, errors),
+        unless: optional(
+            args.unless.as_ref(),
+            |value| expression(value, "unless", r#"unless = "p.is_admin""#),
+            errors,
+        ),
+        fallback,
+        decision: optional(args.decision.as_ref(), |value| decision(value, &params), errors),
         flow,
     }
 }
@@ -102,7 +144,14 @@ fn optional<T>(
 }
 
 /// A function must be able to decide, to wait and to say no in the way its options ask for.
-fn check_function(args: &Args, sig: &Signature, flow: Flow, answer: Option<&Type>, errors: &mut Errors) {
+/// Whether nobody can say no is the answer.
+fn check_function(
+    args: &Args,
+    sig: &Signature,
+    flow: Flow,
+    answer: Option<&Type>,
+    errors: &mut Errors,
+) -> bool {
     let name = &sig.ident;
     if let Some(constness) = &sig.constness {
         errors
@@ -129,12 +178,14 @@ fn check_function(args: &Args, sig: &Signature, flow: Flow, answer: Option<&Type
     };
     // In shadow mode no call is rejected.
     let shadow = args.mode.as_ref().is_some_and(|mode| mode.text() == "shadow");
-    if let Some(place) = mute.filter(|_| args.fallback.is_none() && !shadow) {
+    let mute = mute.filter(|_| args.fallback.is_none() && !shadow);
+    if let Some(place) = &mute {
         let message = format!(
             r#"a call of "{name}" cannot say that it was rejected: return a Result, or name a "fallback""#
         );
         errors.at(place, message);
     }
+    mute.is_some()
 }
 
 /// `burst` and `samples` mean something to some strategies only.
@@ -188,6 +239,11 @@ fn quotas(args: &Args, sig: &Signature, params: &Params, errors: &mut Errors) ->
 
 /// A number that is the same for every call: nothing of the call stands in it, nor of its generics.
 fn constant(value: &Value, option: &'static str, sig: &Signature, params: &Params) -> syn::Result<Number> {
+    let text = value.text();
+    if option == "qps" && quota::is_quota(&text) {
+        let message = format!(r#""{text}" is a quota; write limits = ["{text}"], or "qps" and "window""#);
+        return Err(Error::new_spanned(value, message));
+    }
     let number = Number::parse(value, option)?;
     let Number::Constant(expr, _) = &number else { return Ok(number) };
     let names = cost::names(expr.to_token_stream());
@@ -228,7 +284,9 @@ fn choice(value: Option<&Value>, option: &str, choices: Choices, errors: &mut Er
         return Some(variant(chosen));
     }
     let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
-    errors.at(value, unknown(option, &written, &names));
+    // `Strategy::TokenBucket` is told what its last part should be.
+    let last = written.rsplit("::").next().unwrap_or(&written);
+    errors.at(value, unknown(option, last, &names));
     None
 }
 
@@ -250,10 +308,22 @@ fn name(value: &Value) -> syn::Result<String> {
     Ok(name)
 }
 
-pub(crate) fn expression(value: &Value, example: &str) -> syn::Result<Expr> {
-    value.parse(|| {
-        format!(r#""{}" is not an expression; write one over the arguments, such as {example}"#, value.text())
-    })
+pub(crate) fn expression(value: &Value, option: &str, example: &str) -> syn::Result<Expr> {
+    let expr = value.parse(|| {
+        let text = value.text();
+        if syn::parse_str::<ExprTuple>(&format!("({text})")).is_ok() {
+            return format!(r#"write several keys in parentheses: {option} = "({text})""#);
+        }
+        format!(r#""{text}" is not an expression; write one over the arguments, such as {example}"#)
+    })?;
+    match expr {
+        Expr::Closure(_) => {
+            let message =
+                format!(r#""{option}" is an expression over the arguments, not a closure; write {example}"#);
+            Err(Error::new_spanned(value, message))
+        }
+        expr => Ok(expr),
+    }
 }
 
 fn fallback(value: &Value) -> syn::Result<ExprPath> {
@@ -270,6 +340,12 @@ fn krate(value: &Value) -> syn::Result<Path> {
     parsed.map_err(|_| Error::new_spanned(value, expected()))
 }
 
-fn decision(value: &Value) -> syn::Result<Ident> {
-    value.parse(|| r#""decision" is a name for the body to use, such as decision = d"#.to_owned())
+fn decision(value: &Value, params: &Params) -> syn::Result<Ident> {
+    let example = || r#""decision" is a name for the body to use, such as decision = d"#.to_owned();
+    let name = value.parse(example)?;
+    if params.bindings().contains(&name) {
+        let message = format!(r#""decision" would hide the parameter "{name}"; choose another name"#);
+        return Err(Error::new_spanned(value, message));
+    }
+    Ok(name)
 }

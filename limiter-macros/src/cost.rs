@@ -61,9 +61,7 @@ fn is_constant(expr: &Expr, bindings: &[Ident]) -> bool {
     match expr {
         Expr::Lit(_) => true,
         Expr::Path(ExprPath { path, .. }) => path.segments.last().is_some_and(|segment| {
-            let shouted =
-                segment.ident.to_string().chars().all(|c| c.is_uppercase() || c.is_numeric() || c == '_');
-            shouted && path.get_ident().is_none_or(|name| !bindings.contains(name))
+            is_shouted(&segment.ident) && path.get_ident().is_none_or(|name| !bindings.contains(name))
         }),
         Expr::Binary(binary) => is_constant(&binary.left, bindings) && is_constant(&binary.right, bindings),
         Expr::Cast(cast) => is_constant(&cast.expr, bindings),
@@ -71,6 +69,12 @@ fn is_constant(expr: &Expr, bindings: &[Ident]) -> bool {
         Expr::Group(group) => is_constant(&group.expr, bindings),
         _ => false,
     }
+}
+
+/// Whether a name is written like that of a constant.
+pub(crate) fn is_shouted(name: &Ident) -> bool {
+    let name = name.to_string();
+    name.chars().all(|c| c.is_uppercase() || c.is_numeric() || c == '_') && name.contains(char::is_uppercase)
 }
 
 /// Whether a name is that of a generic parameter of the function.

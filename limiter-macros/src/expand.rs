@@ -6,7 +6,7 @@ use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens as _, quote, quote_spanned};
 use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
-use syn::{Error, Expr, ReturnType, Signature, parse_quote};
+use syn::{Expr, ReturnType, Signature, parse_quote};
 
 use crate::check::{MOST_SAMPLES, Plan};
 use crate::cost::Cost;
@@ -34,26 +34,34 @@ pub(crate) fn expand(plans: &[Plan], function: Function) -> TokenStream {
     let mut check: TokenStream =
         plans.iter().enumerate().map(|(index, plan)| check(plan, index, &sig, &params)).collect();
     check.extend(params.rebind(&plan.krate));
+    check.extend(params.used_by(plans.iter().flat_map(Plan::expressions)));
+    check.extend(plans.iter().filter(|plan| plan.mistaken).map(|plan| used(plan, &params)));
     let statements = &body.statements;
     let limited = match plan.flow {
-        Flow::Sync | Flow::Async => quote!(#check #statements),
+        Flow::Sync | Flow::Async => body.behind(&check, statements),
         Flow::Future | Flow::BoxedFuture => future(&check, &body, &sig.output, plan),
     };
     let block = body.with(&limited);
     quote!(#(#attributes)* #visibility #sig #block)
 }
 
-/// The function as it was written, behind its mistakes; what only the attribute used or bound causes no more of them.
-pub(crate) fn unlimited(plans: &[Plan], function: Function, mistakes: &Error) -> TokenStream {
-    let used = Params::of(&function.sig, &function.body).used();
+/// The function as it was written, without a limit.
+pub(crate) fn unlimited(plans: &[Plan], function: &Function) -> TokenStream {
+    let Function { attributes, visibility, sig, body } = function;
+    let (params, statements) = (Params::of(sig, body), &body.statements);
+    let used = plans.iter().map(|plan| used(plan, &params));
     let decisions = plans.iter().filter_map(|Plan { krate, decision, .. }| {
         let name = decision.as_ref()?;
-        Some(quote!(let #name = #krate::__private::Decision::exempt(); let _ = #name;))
+        Some(quote!(let #name = #krate::__private::Decision::exempt();))
     });
-    let Function { attributes, visibility, sig, body } = &function;
-    let (mistakes, statements) = (mistakes.to_compile_error(), &body.statements);
-    let block = body.with(&quote!(#used #(#decisions)* #statements));
-    quote!(#mistakes #(#attributes)* #visibility #sig #block)
+    let block = body.with(&quote!(#(#decisions)* #(#used)* #statements));
+    quote!(#(#attributes)* #visibility #sig #block)
+}
+
+/// What a mistaken attribute would have used is no mistake of its own.
+fn used(plan: &Plan, params: &Params) -> TokenStream {
+    let (params, decision) = (params.used(), plan.decision.iter());
+    quote!(#params #(let _ = &#decision;)*)
 }
 
 /// A body that is one async block takes the check inside; any other makes its future behind the check.
@@ -70,12 +78,18 @@ fn future(
     };
     let wrap = match (flow, &async_block) {
         (Flow::BoxedFuture, _) => quote!(#krate::__private::Box::pin),
-        (_, Some(inside)) => return quote!(async move { #check #inside }),
+        (_, Some(inside)) => {
+            let limited = body.behind(check, inside);
+            return quote!(async move { #limited });
+        }
         // Nobody shall be told that this could be an `async fn`: what was written could not.
         (_, None) => quote!(#krate::__private::identity),
     };
-    let answer = async_block.unwrap_or_else(|| quote!((move || #output { #statements })().await));
-    quote!(#wrap(async move { #check #answer }))
+    let limited = match async_block {
+        Some(inside) => body.behind(check, &inside),
+        None => quote!(#check (move || #output { #statements })().await),
+    };
+    quote!(#wrap(async move { #limited }))
 }
 
 // Out: {
@@ -150,6 +164,7 @@ fn check(plan: &Plan, index: usize, sig: &Signature, params: &Params) -> TokenSt
         };
     }
     let Plan { krate, decision, .. } = plan;
+    let cfg = plan.predicate.as_ref().map(|predicate| quote!(#[cfg(#predicate)]));
     let check = quote! {{
         use #krate::__private #imports;
         #quotas
@@ -159,8 +174,8 @@ fn check(plan: &Plan, index: usize, sig: &Signature, params: &Params) -> TokenSt
         #decide
     }};
     match decision {
-        Some(name) => quote!(let #name = #check;),
-        None => check,
+        Some(name) => quote!(#cfg let #name = #check;),
+        None => quote!(#cfg #check),
     }
 }
 
@@ -190,7 +205,7 @@ fn cost(plan: &Plan) -> (Expr, Option<TokenStream>) {
 
 // Out: return busy(p, rejected);
 fn answer(plan: &Plan, sig: &Signature, params: &Params, rejected: &Ident) -> TokenStream {
-    if plan.fallback.is_none() && plan.shadow {
+    if plan.fallback.is_none() && (plan.shadow || plan.mute) {
         return quote!(
             __limiter::unreachable!("no call is rejected in shadow mode, but this was: {}", #rejected)
         );

@@ -6,6 +6,8 @@ use syn::ext::IdentExt as _;
 use syn::parse::{Parse, ParseStream, Parser as _};
 use syn::{Attribute, Error, Ident, Meta, Path, Signature, Token, Visibility, parenthesized};
 
+use crate::hygiene::at;
+
 pub(crate) struct Function {
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) visibility: Visibility,
@@ -55,17 +57,49 @@ impl Function {
     /// Takes the other limits of the function along, in the order they were written.
     ///
     /// An attribute further down would be expanded later, and so put its check in front of ours.
-    pub(crate) fn take_limits(&mut self) -> Vec<TokenStream> {
-        let is_limit = |attribute: &Attribute| {
-            attribute.path().segments.last().is_some_and(|segment| segment.ident == "rate_limit")
+    pub(crate) fn take_limits(&mut self) -> Vec<Limit> {
+        let mut limits = Vec::new();
+        self.attributes.retain(|attribute| match Limit::of(attribute) {
+            Some(limit) => {
+                limits.push(limit);
+                false
+            }
+            None => true,
+        });
+        limits
+    }
+}
+
+/// Another limit on the function: its options, and the condition of a `cfg_attr` around it.
+pub(crate) struct Limit {
+    pub(crate) options: TokenStream,
+    pub(crate) predicate: Option<TokenStream>,
+}
+
+impl Limit {
+    fn of(attribute: &Attribute) -> Option<Limit> {
+        if !attribute.path().is_ident("cfg_attr") {
+            return Some(Limit { options: options(&attribute.meta)?, predicate: None });
+        }
+        let conditional = |input: ParseStream<'_>| {
+            let predicate: Meta = input.parse()?;
+            input.parse::<Token![,]>()?;
+            let limit: Meta = input.parse()?;
+            input.parse::<Option<Token![,]>>()?;
+            Ok((predicate, limit))
         };
-        let (limits, others) = self.attributes.drain(..).partition(is_limit);
-        self.attributes = others;
-        let options = |limit: Attribute| match limit.meta {
-            Meta::List(list) => list.tokens,
-            Meta::Path(_) | Meta::NameValue(_) => TokenStream::new(),
-        };
-        Vec::into_iter(limits).map(options).collect()
+        let (predicate, limit) = attribute.parse_args_with(conditional).ok()?;
+        Some(Limit { options: options(&limit)?, predicate: Some(predicate.into_token_stream()) })
+    }
+}
+
+/// What stands between the parentheses, if it is an attribute of ours.
+fn options(meta: &Meta) -> Option<TokenStream> {
+    let name = &meta.path().segments.last()?.ident;
+    match meta {
+        _ if name != "rate_limit" => None,
+        Meta::List(list) => Some(list.tokens.clone()),
+        Meta::Path(_) | Meta::NameValue(_) => Some(TokenStream::new()),
     }
 }
 
@@ -106,6 +140,13 @@ impl Body {
         let mut block = Group::new(Delimiter::Brace, quote!(#attributes #statements));
         block.set_span(self.span);
         block
+    }
+
+    /// Statements of the user's behind ours, in braces of their own: items may only stand in front of all statements.
+    pub(crate) fn behind(&self, check: &TokenStream, statements: &TokenStream) -> TokenStream {
+        let mut block = Group::new(Delimiter::Brace, statements.clone());
+        block.set_span(at(self.span));
+        quote!(#check #block)
     }
 
     /// The inside of a body that is an async block and nothing else.

@@ -6,13 +6,14 @@ use syn::spanned::Spanned as _;
 use syn::{Error, Expr, ExprReference, Token};
 
 use crate::check::expression;
+use crate::cost;
 use crate::params::{Param, Params};
 use crate::parse::Value;
 use crate::suggest;
 
 /// A name alone is a binding of the parameters, else a field of the only one; anything longer is taken as it is.
 pub(crate) fn resolve(value: &Value, params: &Params) -> syn::Result<Expr> {
-    let mut expr = expression(value, r#"key = "p.id""#)?;
+    let mut expr = expression(value, "key", r#"key = "p.id""#)?;
     if !has_name(expr.to_token_stream()) {
         let message = "the key is the same for everybody; write the parameters without quotes, such as \
                        key = (tenant, p.id), or leave \"key\" out to limit all calls together";
@@ -33,6 +34,8 @@ pub(crate) fn resolve(value: &Value, params: &Params) -> syn::Result<Expr> {
             only.set_span(name.span().resolved_at(only.span()));
             syn::parse2(quote_spanned!(name.span()=> #only.#name))
         }
+        // The constant of a generic type is a key too, and an `impl` has generics that nobody shows us.
+        _ if cost::is_shouted(name) => Ok(expr),
         _ => Err(Error::new_spanned(value, unknown_name(name, &bindings, params.receiver.is_some()))),
     }
 }
@@ -140,6 +143,7 @@ mod tests {
             (quote!("id"), quote!(fn f(p: Person, #[cfg(x)] trace: Trace)), "p.id"),
             (quote!("self"), quote!(fn f(&self, a: u8, b: u8)), "self"),
             (quote!("self.tenant"), quote!(fn f(&self)), "self.tenant"),
+            (quote!(SHARDS), quote!(fn f(&self, a: u8, b: u8)), "SHARDS"),
             (quote!((a, p.id)), quote!(fn f(a: u8, p: Person)), "(&a,&p.id)"),
             (quote!([a, (b.c, f(a))]), quote!(fn f(a: u8, b: B)), "[&a,(&b.c,f(a))]"),
             (quote!("p.mail.to_lowercase()"), quote!(fn f(p: Person)), "p.mail.to_lowercase()"),

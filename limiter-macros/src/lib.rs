@@ -86,7 +86,7 @@ pub fn derive_limit_key(item: proc_macro::TokenStream) -> proc_macro::TokenStrea
     derive::limit_key(item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
-/// A mistake breaks one line, not the crate: the item stays as it was written, without a limit.
+/// A mistake breaks one line, not the crate: the item stays, and so do the parts of the check that can.
 fn limit(attribute: TokenStream, item: &TokenStream) -> TokenStream {
     match function::Function::parse(item.clone()) {
         Err(error) => {
@@ -99,14 +99,20 @@ fn limit(attribute: TokenStream, item: &TokenStream) -> TokenStream {
 
 fn limited(attribute: TokenStream, mut function: function::Function) -> TokenStream {
     let mut errors = errors::Errors::default();
-    let attributes = std::iter::once(attribute).chain(function.take_limits());
-    let plan = |attribute| {
-        let args = parse::Args::parse(attribute, &mut errors);
-        check::check(&args, &function, &mut errors)
+    let first = function::Limit { options: attribute, predicate: None };
+    let limits = std::iter::once(first).chain(function.take_limits());
+    let plan = |function::Limit { options, predicate }| {
+        let args = parse::Args::parse(options, &mut errors);
+        check::Plan { predicate, ..check::check(&args, &function, &mut errors) }
     };
-    let plans: Vec<_> = attributes.map(plan).collect();
-    match errors.finish() {
-        Ok(()) => expand::expand(&plans, function),
-        Err(errors) => expand::unlimited(&plans, function, &errors),
-    }
+    let mut plans: Vec<_> = limits.map(plan).collect();
+    let Err(errors) = errors.finish() else { return expand::expand(&plans, function) };
+    plans.iter_mut().for_each(check::Plan::forgive);
+    let errors = errors.into_compile_error();
+    let function = if plans.iter().all(|plan| plan.writable) {
+        expand::expand(&plans, function)
+    } else {
+        expand::unlimited(&plans, &function)
+    };
+    quote!(#errors #function)
 }

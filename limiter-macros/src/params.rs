@@ -116,6 +116,7 @@ impl Params {
                 .iter()
                 .filter(|attribute| is_lint(attribute) || attribute.path().is_ident("cfg"))
                 .collect();
+            let cfgs = attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"));
             match pat {
                 // A binding like `_p` that has no effect would be a warning at the user's own token.
                 Pat::Ident(PatIdent { subpat: None, by_ref: None, ident, .. }) if is_unused(ident) => {
@@ -124,19 +125,31 @@ impl Params {
                 Pat::Ident(PatIdent { subpat: None, by_ref: None, .. }) => {
                     quote!(#(#attributes)* let #pat = #name;)
                 }
-                pat => quote!(#(#attributes)* let #whole = #name; #(#attributes)* let #pat = #whole;),
+                pat => quote!(#(#cfgs)* let #whole = #name; #(#attributes)* let #pat = #whole;),
             }
         });
         lets.collect()
     }
 
-    /// Out: `let _ = (&id, &p);`
+    /// Out: `let _ = &id; let _ = &p;`, for all that is bound when the body starts
     pub(crate) fn used(&self) -> TokenStream {
-        let there = self.list.iter().filter(|param| param.destructured == Destructured::There);
-        let uses = there.filter_map(|param| {
+        self.uses(|param, name| param.destructured != Destructured::ByAsyncTrait && !is_unused(name))
+    }
+
+    /// The same for what the check has looked at through a twin, so that it is not said to be unused.
+    pub(crate) fn used_by<'a>(&self, exprs: impl Iterator<Item = &'a Expr>) -> TokenStream {
+        let moved = self.list.iter().filter(|param| param.destructured == Destructured::ByUs);
+        let bindings: Vec<Binding> = moved.flat_map(|param| twin::bindings(&param.pat)).collect();
+        let names: Vec<_> = exprs.flat_map(|expr| through::rewrite(&mut expr.clone(), &bindings)).collect();
+        self.uses(|_, name| names.contains(name))
+    }
+
+    fn uses(&self, is_used: impl Fn(&Param, &Ident) -> bool) -> TokenStream {
+        let uses = self.list.iter().flat_map(|param| {
             let cfgs = param.attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"));
-            let names: Vec<_> = param.bindings().into_iter().filter(|name| !is_unused(name)).collect();
-            (!names.is_empty()).then(|| quote!(#(#cfgs)* let _ = (#(&#names),*);))
+            let cfgs: Vec<_> = cfgs.collect();
+            let names = param.bindings().into_iter().filter(|name| is_used(param, name));
+            names.map(|name| quote!(#(#cfgs)* let _ = &#name;)).collect::<Vec<_>>()
         });
         uses.collect()
     }

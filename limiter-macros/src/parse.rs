@@ -95,7 +95,7 @@ impl Args {
             Some(Some(_)) => {
                 return Err(Error::new(name.span(), format!(r#""{name}" is given twice; leave one out"#)));
             }
-            None => return Err(Error::new(name.span(), unknown("option", &text, Args::NAMES))),
+            None => return Err(Error::new(name.span(), unknown_option(&text))),
         }
         self.unread -= 1;
         Ok(())
@@ -104,6 +104,26 @@ impl Args {
     /// Whether all that was written could be read, so that what is missing is truly missing.
     pub(crate) fn all_read(&self) -> bool {
         self.unread == 0
+    }
+}
+
+/// What other limiters call our options.
+const ALIASES: &[(&str, &[&str])] = &[
+    ("qps", &["rate", "rps", "permits", "max", "count", "requests", "calls", "tokens"]),
+    ("window", &["per", "period", "interval", "duration", "every"]),
+    ("burst", &["capacity", "size"]),
+    ("cost", &["weight"]),
+    ("wait", &["timeout", "max_wait", "block"]),
+    ("fallback", &["handler", "or_else", "on_reject", "otherwise"]),
+    ("strategy", &["algorithm", "kind"]),
+    ("unless", &["skip", "skip_if", "exempt"]),
+    ("key", &["by", "limit_key"]),
+];
+
+fn unknown_option(written: &str) -> String {
+    match ALIASES.iter().find(|(_, aliases)| aliases.contains(&written)) {
+        Some((meant, _)) => format!(r#"unknown option "{written}"; it is called "{meant}" here"#),
+        None => unknown("option", written, Args::NAMES),
     }
 }
 

@@ -43,6 +43,10 @@ pub(crate) fn limits(value: &Value) -> syn::Result<Vec<Quota>> {
     Ok(quotas)
 }
 
+pub(crate) fn is_quota(text: &str) -> bool {
+    read(text, Span::call_site()).is_ok()
+}
+
 /// Reads `3/s` or `3/4s`, or says what to write instead.
 fn read(text: &str, span: Span) -> Result<Quota, String> {
     let unreadable = || format!(r#""{text}" is not a quota; write it like "3/s", "100/m" or "1000/1d""#);

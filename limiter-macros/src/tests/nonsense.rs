@@ -181,7 +181,7 @@ const OUTPUTS: &[&str] = &[
 #[test]
 fn no_tokens_make_it_panic() {
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
-    for _ in 0..4_000 {
+    for _ in 0..1_500 {
         let attribute = if random.below(4) == 0 { random.tokens(3) } else { random.attribute() };
         let item = if random.below(4) == 0 { random.tokens(3) } else { random.item() };
         let _: Result<_, _> = derive::limit_key(item.clone());
@@ -213,7 +213,7 @@ const ATTRIBUTES: &[&str] = &[
 fn the_function_stays() {
     let mut random = Random(0x2545_F491_4F6C_DD1D);
     let (mut limited, mut refused) = (0, 0);
-    for _ in 0..4_000 {
+    for _ in 0..1_500 {
         let attribute = match random.below(4) {
             0 => random.tokens(3),
             1 => random.attribute(),
@@ -246,5 +246,5 @@ fn the_function_stays() {
         );
         if file.items.len() == 1 { limited += 1 } else { refused += 1 }
     }
-    assert!(limited > 500 && refused > 500, "{limited} limited, {refused} refused");
+    assert!(limited > 200 && refused > 200, "{limited} limited, {refused} refused");
 }

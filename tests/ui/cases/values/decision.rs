@@ -5,4 +5,9 @@ async fn get(id: u64) -> Option<u64> {
     Some(id)
 }
 
+#[rate_limit(qps = 3, decision = id)]
+async fn hides(id: u64) -> Option<u64> {
+    Some(id)
+}
+
 fn main() {}

@@ -10,4 +10,9 @@ async fn far(id: u64) -> Option<u64> {
     Some(id)
 }
 
+#[rate_limit(strategy = limiter::Strategy::TokenBucket, qps = 3)]
+async fn a_path(id: u64) -> Option<u64> {
+    Some(id)
+}
+
 fn main() {}
