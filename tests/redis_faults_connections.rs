@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use limiter::{DecidedBy, Health, OnError, RedisLimiter};
 use support::history::{History, PATIENT, until};
 use support::proxy::{Door, Harm, Proxy};
-use support::servers::Server;
+use support::servers::{Cluster, Sentinel, Server};
 use support::shared::{RULE, SHORT, builder, health, limiter, most_attempts, through};
 
 #[tokio::test]
@@ -109,6 +109,20 @@ async fn an_open_breaker_leaves_the_network_alone_and_closes_by_itself() {
         proxy.reset();
         println!("shared again after {:?}", calls.until(DecidedBy::Shared).await);
         calls.settle(&witness).await;
+    }
+}
+
+/// Of several sentinels, or servers of a cluster, the first is let in and never answered.
+#[tokio::test]
+async fn a_silent_host_does_not_hold_up_the_others() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let first = format!("://{},", silent.local_addr().unwrap());
+    let (sentinel, cluster) = (Sentinel::start(), Cluster::start());
+    for url in [sentinel.url(), cluster.url()] {
+        let url = url.replace("://", &first);
+        let connected = tokio::time::timeout(PATIENT / 2, limiter(&url, PATIENT)).await;
+        let calls = History::new(&connected.expect("the others are asked too"), &RULE, "key", PATIENT);
+        calls.shared().await;
     }
 }
 

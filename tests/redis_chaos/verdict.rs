@@ -18,7 +18,7 @@ const SLACK: Duration = Duration::from_secs(10);
 /// So long after it was asked a server may still count a call, in microseconds.
 const LATEST: u64 = 10_000_000;
 /// Longer intervals than this are not looked at, in microseconds.
-const LONGEST: u64 = 20_000_000;
+const LONGEST: u64 = 6_000_000;
 
 /// All promises that were broken. `histories` are those of the workers.
 pub(crate) fn broken(histories: &[Vec<Record>], losses: &[Loss]) -> Vec<String> {
