@@ -5,6 +5,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+/// For the guide, whose examples have no axum of their own.
+#[cfg(feature = "axum")]
+pub use axum;
 pub use inventory::submit;
 
 use crate::installed::{self, Current};
