@@ -180,7 +180,9 @@ async fn until(limiter: &RedisLimiter, health: Health) {
 async fn a_change_of_the_breaker_is_one_event() {
     let server = support::servers::Server::start();
     let log = Log::of(async {
-        let limiter = RedisLimiter::builder(&server.url()).connect().await.unwrap();
+        // Patient, so that only a server that is gone is down.
+        let limiter =
+            RedisLimiter::builder(&server.url()).timeout(Duration::from_secs(20)).connect().await.unwrap();
         server.stop();
         until(&limiter, Health::Down).await;
         server.restart();
