@@ -42,6 +42,7 @@
 //! [without the macro](#without-the-macro),
 //! [who answers](#who-answers),
 //! [a fleet](#a-fleet),
+//! [a web service](#a-web-service),
 //! [memory](#memory),
 //! [all options](#all-options).
 //!
@@ -463,6 +464,45 @@
 //! in each instance by itself), `"allow"`, or `"deny"`. [`Decision::decided_by`] says who decided. On the server,
 //! `limiter:{name:key}:strategy` is the state of a key, and lives until all its permits are back. Calls with `wait` get their turns
 //! in the order in which they reach the server.
+//!
+//! # A web service
+//!
+//! With the features `axum`, `actix-web` and `tonic` a [`Rejected`] is an answer: 429 with `Retry-After`, the fields
+//! `RateLimit` and `RateLimit-Policy` of the IETF draft and a problem body; 503 where the limit could not be checked; in
+//! gRPC `RESOURCE_EXHAUSTED` with `RetryInfo`. Handlers may return `Response` or `HttpResponse`, `Result<_, Rejected>`,
+//! `Result<_, E>` with your own error, or anything at all with a fallback.
+//!
+//! ```
+//! # #[cfg(feature = "axum")] {
+//! # use limiter::__private::axum;
+//! use axum::{Extension, Router, extract::Path, response::Response, routing::get};
+//! use limiter::web::{ClientAddress, RateLimitFields, TrustedProxies};
+//! use limiter::{Rejected, rate_limit};
+//!
+//! #[rate_limit(key = "id", qps = 3, window = "4s")]
+//! async fn order(Path(id): Path<u64>) -> Response {
+//!     Response::new(format!("order {id}").into())
+//! }
+//!
+//! #[rate_limit(key = "client", qps = 5, window = "1m")]
+//! async fn login(client: ClientAddress) -> Result<String, Rejected> {
+//!     Ok(format!("hello {client}"))
+//! }
+//!
+//! let shop: Router = Router::new()
+//!     .route("/order/{id}", get(order))
+//!     .route("/login", get(login))
+//!     .layer(RateLimitFields::new())
+//!     .layer(Extension(TrustedProxies::x_forwarded_for(["10.0.0.0/8"]).unwrap()));
+//! # }
+//! ```
+//!
+//! `RateLimitFields` shows on every response all limits that its request met. `ClientAddress` is who calls, as a key: the
+//! peer, or whom proxies speak for that are trusted. See `limiter::web`.
+//!
+//! With the feature `tracing` there is an event for each rejection, and a span around each wait, under the target
+//! `limiter`; `trace_keys` adds the key, which is else not shown. With the feature `metrics` there are counters, histograms
+//! and a gauge for each limit; `describe_metrics` lists them.
 //!
 //! # Memory
 //!

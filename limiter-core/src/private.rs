@@ -9,6 +9,9 @@ pub use std::option::Option::Some;
 pub use std::result::Result::{Err, Ok};
 pub use std::{boxed::Box, concat, convert::identity, module_path, unreachable};
 
+/// For the guide, whose examples have no axum of their own.
+#[cfg(feature = "axum")]
+pub use axum;
 pub use inventory::submit;
 
 use crate::installed::{self, Current};

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use actix_web::dev::{ServerHandle, Service as _};
+use actix_web::http::header::HeaderValue;
 use actix_web::{
     App, HttpMessage as _, HttpRequest, HttpResponse, HttpServer, Responder, ResponseError, web,
 };
@@ -117,7 +118,7 @@ async fn by_json(web::Json(order): web::Json<Order>) -> Result<String, Rejected>
     Ok(order.user)
 }
 
-#[rate_limit(key = "request.headers().get(\"x-api-key\").map(|key| key.as_bytes())", qps = 1, window = "1h")]
+#[rate_limit(key = "request.headers().get(\"x-api-key\").map(HeaderValue::as_bytes)", qps = 1, window = "1h")]
 async fn by_header(request: HttpRequest) -> Result<String, Rejected> {
     Ok(request.path().to_owned())
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::extract::{ConnectInfo, Json, Path, Query, Request};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -49,7 +49,6 @@ mod answers {
     }
 
     #[rate_limit(name = "result of a response", strategy = "sliding_log", key = "id", qps = 3, window = "4s")]
-    #[expect(clippy::result_large_err, reason = "axum's own type")]
     async fn result_of_a_response(Path(id): Path<u64>) -> Result<String, Response> {
         Ok(format!("order {id}"))
     }
@@ -364,7 +363,7 @@ mod keys {
         Ok(())
     }
 
-    #[rate_limit(key = "headers.get(\"x-api-key\").map(|key| key.as_bytes())", qps = 1, window = "1h")]
+    #[rate_limit(key = "headers.get(\"x-api-key\").map(HeaderValue::as_bytes)", qps = 1, window = "1h")]
     async fn by_header(headers: HeaderMap) -> Result<(), Rejected> {
         Ok(())
     }

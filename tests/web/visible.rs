@@ -129,8 +129,8 @@ async fn a_limit_that_cannot_be_checked_says_so() {
 async fn keys_are_shown_to_those_who_ask_and_break_no_line() {
     let _shown = KEYS.lock().await;
     let (limiter, _) = limiter();
-    let long = "x".repeat(1 << 20);
-    let keys = ["alice", "a\r\nINFO forged: \u{1b}[31m\u{2028}\0\"", &*long];
+    let megabyte = "x".repeat(1 << 20);
+    let keys = ["alice", "a\r\nINFO forged: \u{1b}[31m\u{2028}\0\"", &*megabyte];
     limiter::trace_keys(true);
     let log = Log::of(scope(limiter, async {
         for key in keys {
@@ -180,7 +180,9 @@ async fn until(limiter: &RedisLimiter, health: Health) {
 async fn a_change_of_the_breaker_is_one_event() {
     let server = support::servers::Server::start();
     let log = Log::of(async {
-        let limiter = RedisLimiter::builder(&server.url()).connect().await.unwrap();
+        // Patient, so that only a server that is gone is down.
+        let limiter =
+            RedisLimiter::builder(&server.url()).timeout(Duration::from_secs(20)).connect().await.unwrap();
         server.stop();
         until(&limiter, Health::Down).await;
         server.restart();

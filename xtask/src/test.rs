@@ -4,8 +4,10 @@ use crate::{cargo, install, programs, run};
 
 pub(crate) fn test() -> Result<(), String> {
     install::missing()?;
-    // As a user builds it, without any feature; then everything.
-    run(&mut cargo(&["check", "--package", "limiter"]))?;
+    // As a user builds it, without any feature and with each of them alone; then everything.
+    for feature in ["", "actix-web", "axum", "metrics", "redis", "tonic", "tracing"] {
+        run(&mut cargo(&["check", "--package", "limiter", "--features", feature]))?;
+    }
     run(&mut cargo(&["test", "--workspace", "--all-features", "--no-fail-fast"]))?;
     let examples = programs("examples")?;
     for example in &examples {

@@ -236,11 +236,11 @@ async fn each_page_has_the_limit_it_says() {
 }
 
 /// How many calls the shared limiter could not answer.
-async fn degraded(client: &mut Client) -> f64 {
+async fn degraded(client: &mut Client) -> u64 {
     let metrics = client.get("/metrics").await.body;
     let counts = metrics.lines().filter(|line| line.starts_with("limiter_degraded_total{"));
     counts
-        .map(|line| line.rsplit(' ').next().and_then(|count| count.parse::<f64>().ok()).expect("a count"))
+        .map(|line| line.rsplit(' ').next().and_then(|count| count.parse::<u64>().ok()).expect("a count"))
         .sum()
 }
 

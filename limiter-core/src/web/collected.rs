@@ -31,14 +31,14 @@ tokio::task_local! {
 /// ```
 pub fn met(rule: &Rule, decision: &Decision) {
     if is_collecting() {
-        note(Met::new(rule, decision));
+        note(|| Met::new(rule, decision));
     }
 }
 
-/// Remembers a limit for the response of the request that this task answers.
-pub(crate) fn note(limit: Met) {
+/// Remembers a limit for the response of the request that this task answers, if somebody collects them.
+pub(crate) fn note(limit: impl FnOnce() -> Met) {
     let _ = COLLECTION.try_with(|collection| {
-        let mut collection = collection.borrow_mut();
+        let (limit, mut collection) = (limit(), collection.borrow_mut());
         if !collection.iter_mut().any(|known| known.absorb(&limit)) {
             collection.push(limit);
         }
@@ -54,7 +54,9 @@ pub(crate) fn collect<F: Future>(future: F) -> TaskLocalFuture<Collection, F> {
 /// The limits that a future met, which those around it hear of as well.
 pub(crate) fn finish(collection: Option<Collection>) -> Vec<Met> {
     let met = collection.map(RefCell::into_inner).unwrap_or_default();
-    met.iter().cloned().for_each(note);
+    for limit in &met {
+        note(|| limit.clone());
+    }
     met
 }
 

@@ -1,6 +1,7 @@
 //! The fields by which a response tells of limits, after the IETF draft `draft-ietf-httpapi-ratelimit-headers-11`:
 //! `RateLimit-Policy: "orders";q=3;w=4` and `RateLimit: "orders";r=0;t=2`.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -135,8 +136,9 @@ impl Met {
 
 fn policies(met: &[Met]) -> String {
     list(met, |limit, quota, field| {
+        write_name(field, &limit.rule, quota);
         let (permits, window) = (integer(quota.permits()), integer(whole_seconds(quota.window())));
-        let _ = write!(field, "{};q={permits};w={window}", quoted(&policy_name(&limit.rule, quota)));
+        let _ = write!(field, ";q={permits};w={window}");
         if quota.capacity() != quota.permits() {
             let _ = write!(field, ";limiter-burst={}", integer(quota.capacity()));
         }
@@ -146,21 +148,19 @@ fn policies(met: &[Met]) -> String {
 fn limits(met: &[Met]) -> String {
     list(met, |limit, quota, field| {
         if let Some(Standing { remaining, seconds }) = limit.standing {
-            let (name, remaining) = (quoted(&policy_name(&limit.rule, quota)), integer(remaining));
-            let _ = write!(field, "{name};r={remaining};t={}", integer(seconds));
+            write_name(field, &limit.rule, quota);
+            let _ = write!(field, ";r={};t={}", integer(remaining), integer(seconds));
         }
     })
 }
 
 /// A list with what `write` has to say of each quota.
 fn list(met: &[Met], write: impl Fn(&Met, &Quota, &mut String)) -> String {
-    let mut field = String::with_capacity(48);
+    let mut field = String::with_capacity(64);
     for limit in met {
         for quota in limit.rule.quotas() {
             let end = field.len();
-            if end > 0 {
-                field.push_str(", ");
-            }
+            field.push_str(if end > 0 { ", " } else { "" });
             let start = field.len();
             write(limit, quota, &mut field);
             if field.len() == start {
@@ -177,23 +177,21 @@ fn tightest(met: &[Met]) -> Option<(&Met, Standing)> {
 }
 
 /// What a client knows a quota by: the rule's name, and the quota itself where the rule has several.
-pub(crate) fn policy_name(rule: &Rule, quota: &Quota) -> String {
+pub(crate) fn policy_name<'a>(rule: &'a Rule, quota: &Quota) -> Cow<'a, str> {
     let name = printable(rule.name());
-    if rule.quotas().len() == 1 { name.into_owned() } else { format!("{name} {quota}") }
+    if rule.quotas().len() == 1 { name } else { format!("{name} {quota}").into() }
 }
 
-/// A string of structured fields (RFC 9651). The text is printable ASCII.
-fn quoted(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for sign in text.chars() {
+/// Writes it as a string of structured fields (RFC 9651).
+fn write_name(field: &mut String, rule: &Rule, quota: &Quota) {
+    field.push('"');
+    for sign in policy_name(rule, quota).chars() {
         if matches!(sign, '"' | '\\') {
-            quoted.push('\\');
+            field.push('\\');
         }
-        quoted.push(sign);
+        field.push(sign);
     }
-    quoted.push('"');
-    quoted
+    field.push('"');
 }
 
 /// An integer of structured fields has 15 digits at most.

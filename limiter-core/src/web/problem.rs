@@ -19,7 +19,7 @@ impl Problem {
         let met = Met::rejected(why);
         let mut fields = RateLimitFields::new().of(std::slice::from_ref(&met));
         // A limit that was checked without the annotation is one that the request met as well.
-        super::collected::note(met);
+        super::collected::note(|| met);
         if let Some(time) = why.retry_after() {
             fields.push(("retry-after", whole_seconds(time).max(1).to_string()));
         }

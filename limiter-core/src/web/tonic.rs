@@ -12,7 +12,7 @@ use crate::{Reason, Rejected};
 /// the limit could not be checked.
 impl From<Rejected> for Status {
     fn from(why: Rejected) -> Self {
-        note(Met::rejected(&why));
+        note(|| Met::rejected(&why));
         let code = match why.reason() {
             Reason::Unavailable => Code::Unavailable,
             Reason::Exceeded | Reason::TooCostly => Code::ResourceExhausted,
