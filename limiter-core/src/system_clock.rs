@@ -45,7 +45,7 @@ impl Clock for SystemClock {
 
 #[derive(Debug)]
 struct Counter {
-    counter: quanta::Clock,
+    source: quanta::Clock,
     /// What the counter said at `start`.
     first: u64,
     /// The right time is counted from here.
@@ -63,11 +63,11 @@ const LONGEST_COMPARISON: u64 = 2_000;
 
 impl Counter {
     fn new() -> Self {
-        let counter = quanta::Clock::new();
-        let (first, start) = (counter.raw(), Instant::now());
+        let source = quanta::Clock::new();
+        let (first, start) = (source.raw(), Instant::now());
         // Long ago, so that the first reading compares.
         let compared = AtomicU64::new(BELIEVED.wrapping_neg());
-        Self { counter, first, start, ahead: AtomicU64::new(0), compared }
+        Self { source, first, start, ahead: AtomicU64::new(0), compared }
     }
 
     #[inline]
@@ -84,7 +84,7 @@ impl Counter {
     /// Nanoseconds since `start` by the counter.
     #[inline]
     fn counted(&self) -> u64 {
-        self.counter.delta_as_nanos(self.first, self.counter.raw())
+        self.source.delta_as_nanos(self.first, self.source.raw())
     }
 
     /// The right time. What was counted is before it.

@@ -44,21 +44,21 @@ impl<S> Keyless<S> {
         S: States<R::State>,
     {
         match self {
-            Self::Word(word) => {
-                let newest = word.newest.load(Ordering::Relaxed);
+            Self::Word(Word { states, newest: shared_newest }) => {
+                let newest = shared_newest.load(Ordering::Relaxed);
                 if now > newest {
-                    word.newest.store(now, Ordering::Relaxed);
+                    shared_newest.store(now, Ordering::Relaxed);
                 }
                 let now = now.max(newest);
-                let mut old = word.states.load(Ordering::Relaxed);
+                let mut old = states.load(Ordering::Relaxed);
                 loop {
-                    let mut states = S::from_word::<R>(old).expect("it was made of such states");
-                    let result = work(&mut states, now);
-                    let new = states.to_word::<R>().expect("states of one kind");
+                    let mut own = S::from_word::<R>(old).expect("it was made of such states");
+                    let result = work(&mut own, now);
+                    let new = own.to_word::<R>().expect("states of one kind");
                     if new == old {
                         return result;
                     }
-                    match word.states.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed) {
+                    match states.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed) {
                         Ok(_) => return result,
                         Err(newer) => old = newer,
                     }
