@@ -3,6 +3,7 @@
 mod compile_cost;
 mod engines;
 mod install;
+mod instructions;
 #[path = "../../tests/support/locate.rs"]
 mod locate;
 mod test;
@@ -15,6 +16,7 @@ cargo xtask test               install what the tests need where it is missing, 
                                unit, integration, doctests, UI tests, and every example to its end
 cargo xtask engines [FOLDER]   fetch Redis 8.0, Valkey 8.1 and Valkey 9.1 into FOLDER (target/engines),
                                and run the tests that need a server on each of them
+cargo xtask instructions       count the instructions of a decision, and fail where they have become more
 cargo xtask compile-cost       time builds of 200 functions: plain, with #[tracing::instrument], with #[rate_limit]";
 
 fn main() -> ExitCode {
@@ -22,6 +24,8 @@ fn main() -> ExitCode {
     let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["test"] => test::test(),
         ["compile-cost"] => compile_cost::compile_cost(&root().join("target/compile-cost")),
+        ["instructions"] => instructions::instructions(false),
+        ["instructions", "--keep"] => instructions::instructions(true),
         ["engines"] => engines::engines(&root().join("target/engines")),
         ["engines", folder] => engines::engines(Path::new(folder)),
         _ => Err(HELP.to_owned()),

@@ -1,0 +1,103 @@
+//! `cargo xtask instructions`: how many instructions a decision takes, compared with the figures that are kept.
+//!
+//! Counted under callgrind, so that it says the same on a busy machine. What the clock takes when it is set right, once in
+//! a millisecond, is left out: under callgrind a millisecond is a few calls.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::process::Command;
+
+use crate::{cargo, line, root};
+
+const FIGURES: &str = "benches/instructions.md";
+/// Compilers differ a little; more than this is ours.
+const TOLERANCE: f64 = 1.05;
+
+pub(crate) fn instructions(keep: bool) -> Result<(), String> {
+    let program = build()?;
+    let listing = output(&mut Command::new(&program))?;
+    let mut paths: Vec<&str> = listing.lines().collect();
+    let calls = paths.pop().and_then(|last| last.strip_suffix(" calls")?.parse::<f64>().ok());
+    let calls = calls.ok_or("the program does not say how many calls it makes")?;
+
+    let mut counts = Vec::new();
+    for path in paths {
+        let count = count(&program, path)? / calls;
+        let nothing = counts.first().map_or(0.0, |(_, nothing)| *nothing);
+        counts.push((path, count - nothing));
+        if path != "nothing" {
+            println!("{path:<40}{:>8.0}", count - nothing);
+        }
+    }
+    let counts = &counts[1..];
+    if keep {
+        return fs::write(root().join(FIGURES), table(counts)).map_err(|error| error.to_string());
+    }
+    compare(counts)
+}
+
+fn build() -> Result<String, String> {
+    let arguments = ["bench", "--package", "limiter-benches", "--bench", "paths", "--no-run"];
+    let messages =
+        output(cargo(&arguments).arg("--message-format=json").env("CARGO_PROFILE_BENCH_DEBUG", "1"))?;
+    let executable = messages
+        .lines()
+        .filter(|message| message.contains(r#""name":"paths""#))
+        .find_map(|message| message.split_once(r#""executable":""#)?.1.split('"').next());
+    executable.map(str::to_owned).ok_or_else(|| "cargo does not say where it put the program".to_owned())
+}
+
+/// The instructions of all calls.
+fn count(program: &str, path: &str) -> Result<f64, String> {
+    let counts = root().join("target/instructions.callgrind");
+    let file = counts.to_str().ok_or("a folder with a plain name is needed")?;
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--quiet", "--tool=callgrind", "--toggle-collect=*counted_calls*"]);
+    valgrind.arg(format!("--callgrind-out-file={file}")).args([program, path]);
+    output(&mut valgrind)
+        .map_err(|error| format!("{error}\nInstall valgrind: `apt-get install valgrind`"))?;
+    let listing =
+        output(Command::new("callgrind_annotate").args(["--inclusive=yes", "--threshold=100", file]))?;
+    let of = |name: &str| {
+        let line = listing.lines().find(|line| line.contains(name))?;
+        line.split_whitespace().next()?.replace(',', "").parse::<f64>().ok()
+    };
+    let all = of("PROGRAM TOTALS").ok_or("callgrind counted nothing")?;
+    Ok(all - of("Counter::compare").unwrap_or(0.0))
+}
+
+fn table(counts: &[(&str, f64)]) -> String {
+    let mut table = "# Instructions of one decision\n\n\
+        Counted by `cargo xtask instructions`, which fails where one takes more than here. After a deliberate change:\n\
+        `cargo xtask instructions --keep`.\n\n| path | instructions |\n| --- | --- |\n"
+        .to_owned();
+    for (path, count) in counts {
+        let _ = writeln!(table, "| {path} | {count:.0} |");
+    }
+    table
+}
+
+fn compare(counts: &[(&str, f64)]) -> Result<(), String> {
+    let kept = fs::read_to_string(root().join(FIGURES)).map_err(|error| format!("{FIGURES}: {error}"))?;
+    let mut worse = Vec::new();
+    for (path, count) in counts {
+        let row =
+            kept.lines().find_map(|line| line.strip_prefix(&format!("| {path} | "))?.strip_suffix(" |"));
+        let Some(before) = row.and_then(|figure| figure.parse::<f64>().ok()) else {
+            worse.push(format!("{path}: {FIGURES} has no figure"));
+            continue;
+        };
+        if *count > before * TOLERANCE {
+            worse.push(format!("{path}: {count:.0} instructions, and {before:.0} are kept in {FIGURES}"));
+        }
+    }
+    if worse.is_empty() { Ok(()) } else { Err(worse.join("\n")) }
+}
+
+fn output(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| format!("cannot run `{}`: {error}", line(command)))?;
+    if !output.status.success() {
+        return Err(format!("`{}` failed:\n{}", line(command), String::from_utf8_lossy(&output.stderr)));
+    }
+    String::from_utf8(output.stdout).map_err(|_| format!("`{}` printed no text", line(command)))
+}
