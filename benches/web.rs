@@ -141,7 +141,7 @@ impl Contender {
             }
             connections.join_all().await;
         });
-        Cost { time: start.elapsed(), cpu: on_the_processor() - before }
+        Cost { time: start.elapsed(), cpu: on_the_processor().saturating_sub(before) }
     }
 }
 
