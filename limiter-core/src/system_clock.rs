@@ -1,10 +1,10 @@
 //! The monotonic clock of the machine.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use once_cell::sync::Lazy;
+use once_cell::sync::{Lazy, OnceCell};
 
 use crate::Clock;
 
@@ -19,10 +19,11 @@ pub struct SystemClock {
 }
 
 impl Default for SystemClock {
-    /// The first one of a process finds out how fast the counter runs: mostly within a millisecond, at most 200.
     fn default() -> Self {
         static COUNTER: Lazy<Counter> = Lazy::new(Counter::new);
-        Self { counter: &COUNTER }
+        let counter = &*COUNTER;
+        counter.calibrate_once();
+        Self { counter }
     }
 }
 
@@ -45,15 +46,22 @@ impl Clock for SystemClock {
 
 #[derive(Debug)]
 struct Counter {
-    source: quanta::Clock,
-    /// What the counter said at `start`.
-    first: u64,
     /// The right time is counted from here.
     start: Instant,
+    /// Once it is known how fast the processor counts.
+    source: OnceCell<Source>,
+    calibrating: AtomicBool,
     /// The right time less the counter's, when they were last compared; it wraps around.
     ahead: AtomicU64,
     /// The counter's time when they were last compared.
     compared: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Source {
+    clock: quanta::Clock,
+    /// What it said at first.
+    first: u64,
 }
 
 /// How long the counter is believed, in nanoseconds. It drifts by far less than a thousandth of that.
@@ -63,43 +71,69 @@ const LONGEST_COMPARISON: u64 = 2_000;
 
 impl Counter {
     fn new() -> Self {
-        let source = quanta::Clock::new();
-        let (first, start) = (source.raw(), Instant::now());
-        // Long ago, so that the first reading compares.
-        let compared = AtomicU64::new(BELIEVED.wrapping_neg());
-        Self { source, first, start, ahead: AtomicU64::new(0), compared }
+        Self {
+            start: Instant::now(),
+            source: OnceCell::new(),
+            calibrating: AtomicBool::new(false),
+            ahead: AtomicU64::new(0),
+            // Long ago, so that the first reading compares.
+            compared: AtomicU64::new(BELIEVED.wrapping_neg()),
+        }
+    }
+
+    /// Finds out how fast the counter runs. That takes a millisecond, on a busy machine up to 200, so nobody waits for it;
+    /// where no thread can be had, the system's clock goes on alone.
+    fn calibrate_once(&'static self) {
+        if !self.calibrating.swap(true, Ordering::Relaxed) {
+            let thread = std::thread::Builder::new().name("limiter-clock".to_owned());
+            let _ = thread.spawn(|| self.calibrate());
+        }
+    }
+
+    fn calibrate(&self) {
+        let clock = quanta::Clock::new();
+        let first = clock.raw();
+        let _ = self.source.set(Source { clock, first });
     }
 
     #[inline]
     fn now(&self) -> u64 {
-        let counted = self.counted();
+        let Some(source) = self.source.get() else { return self.right() };
+        let counted = source.counted();
         // Far beyond as well where the counter went back, as it may from one processor to another.
         if counted.wrapping_sub(self.compared.load(Ordering::Relaxed)) < BELIEVED {
             counted.wrapping_add(self.ahead.load(Ordering::Relaxed))
         } else {
-            self.compare(counted)
+            self.compare(source, counted)
         }
     }
 
-    /// Nanoseconds since `start` by the counter.
-    #[inline]
-    fn counted(&self) -> u64 {
-        self.source.delta_as_nanos(self.first, self.source.raw())
+    /// The time of the operating system.
+    fn right(&self) -> u64 {
+        let elapsed = self.start.elapsed();
+        // 584 years of nanoseconds fit.
+        elapsed.as_secs() * 1_000_000_000 + u64::from(elapsed.subsec_nanos())
     }
 
     /// The right time. What was counted is before it.
     #[cold]
-    fn compare(&self, before: u64) -> u64 {
-        let elapsed = self.start.elapsed();
-        // 584 years of nanoseconds fit.
-        let right = elapsed.as_secs() * 1_000_000_000 + u64::from(elapsed.subsec_nanos());
-        let after = self.counted();
+    fn compare(&self, source: &Source, before: u64) -> u64 {
+        let right = self.right();
+        let after = source.counted();
         if after.wrapping_sub(before) <= LONGEST_COMPARISON {
             // By the later reading, so that the counter shows no time that is yet to come.
             self.ahead.store(right.wrapping_sub(after), Ordering::Relaxed);
             self.compared.store(after, Ordering::Relaxed);
         }
         right
+    }
+}
+
+impl Source {
+    /// Nanoseconds since the first reading.
+    #[inline]
+    fn counted(&self) -> u64 {
+        self.clock.delta_as_nanos(self.first, self.clock.raw())
     }
 }
 
@@ -112,15 +146,19 @@ mod tests {
     fn it_shows_the_time_of_the_operating_system() {
         const DRIFT: u64 = 5_000;
 
-        let clock = SystemClock::default();
-        let right = || u64::try_from(clock.counter.start.elapsed().as_nanos()).unwrap();
+        let counter = Counter::new();
+        let right = || u64::try_from(counter.start.elapsed().as_nanos()).unwrap();
         let (start, mut readings) = (Instant::now(), 0_u64);
-        while start.elapsed() < Duration::from_millis(300) {
-            let (before, shown, after) = (right(), clock.now(), right());
+        while start.elapsed() < Duration::from_millis(300) || readings < 3_000 {
+            let (before, shown, after) = (right(), counter.now(), right());
             assert!(before <= shown + DRIFT && shown <= after + DRIFT, "{before} <= {shown} <= {after}");
             readings += 1;
+            // At first there is no counter, and the same must hold.
+            if readings == 1_000 {
+                counter.calibrate();
+            }
         }
-        assert!(readings > 100, "{readings} readings");
+        assert!(counter.source.get().is_some(), "the counter was not read");
     }
 
     #[test]
@@ -128,8 +166,10 @@ mod tests {
         const HOUR: u64 = 3_600_000_000_000;
 
         let counter = Counter::new();
+        counter.calibrate();
+        let counted = counter.source.get().unwrap().counted();
         // Since the last comparison it seems to have gone back, or far ahead, by an hour.
-        for compared in [counter.counted() + HOUR, counter.counted().wrapping_sub(HOUR)] {
+        for compared in [counted + HOUR, counted.wrapping_sub(HOUR)] {
             counter.compared.store(compared, Ordering::Relaxed);
             counter.ahead.store(HOUR, Ordering::Relaxed);
             let (shown, after) = (counter.now(), counter.start.elapsed());
