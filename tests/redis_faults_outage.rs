@@ -194,6 +194,13 @@ async fn a_fleet_without_its_server_holds_the_limit_together() {
             assert_eq!(admitted(&rule).await, most, "{name}, once more");
         }
     }
+    // A call that costs more than the part of one instance, and less than the fleet may have: nobody can say alone.
+    let rule = Rule::new("parts", Strategy::TokenBucket, Quota::new(20, Duration::from_secs(60)));
+    for (cost, reason) in [(6, Reason::Unavailable), (20, Reason::Unavailable), (21, Reason::TooCostly)] {
+        let rejected = fleet[0].check(&rule, "key", cost).await.into_result(&rule).unwrap_err();
+        assert_eq!(rejected.reason(), reason, "{cost} permits");
+        assert_eq!(rejected.decided_by(), DecidedBy::Degraded, "{cost} permits");
+    }
 }
 
 /// Where a call says nothing of its own, the limiter's word counts.

@@ -119,12 +119,29 @@ async fn what_waited_in_vain_is_not_sent_later() {
     assert_eq!(calls.settle(&witness).await, 1, "only the first was sent");
 }
 
+/// One reply too many, and each call would get the answer of another: behind what makes no sense, nobody is believed.
+#[tokio::test]
+async fn replies_behind_one_of_the_wrong_shape_are_not_believed() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let (calls, witness) = through(&proxy, &server, PATIENT).await;
+    let others = History::new(&calls.limiter, &RULE, "another key", PATIENT);
+    calls.shared().await;
+    others.shared().await;
+    // Both go in one pipeline. The second reply that comes would admit, and is not meant for the second call.
+    proxy.harm_next(Harm::Replace(b"+stray\r\n*6\r\n:1\r\n:0\r\n:0\r\n:0\r\n:9\r\n:0\r\n"));
+    tokio::join!(calls.degraded(), others.degraded());
+    calls.until(DecidedBy::Shared).await;
+    calls.settle(&witness).await;
+    others.settle(&witness).await;
+}
+
 #[tokio::test]
 async fn a_reply_of_the_wrong_shape_costs_the_connection() {
     let server = Server::start();
     let proxy = Proxy::start(server.port());
     let (calls, witness) = through(&proxy, &server, PATIENT).await;
-    let shapes: [&[u8]; 14] = [
+    let shapes: [&[u8]; 16] = [
         b"+OK\r\n",
         b":1\r\n",
         b"$3\r\nabc\r\n",
@@ -135,6 +152,9 @@ async fn a_reply_of_the_wrong_shape_costs_the_connection() {
         b"*2\r\n*1\r\n:1\r\n*0\r\n",
         b"*6\r\n:1\r\n:9\r\n:0\r\n:0\r\n:0\r\n:0\r\n",
         b"*6\r\n:1\r\n:0\r\n:-5\r\n:0\r\n:0\r\n:0\r\n",
+        // By a quota that the rule does not have; admitted, after a wait that nobody agreed to.
+        b"*6\r\n:1\r\n:1\r\n:5\r\n:7\r\n:0\r\n:0\r\n",
+        b"*6\r\n:1\r\n:0\r\n:9000000\r\n:0\r\n:0\r\n:0\r\n",
         b"*11\r\n:1\r\n:0\r\n:0\r\n:0\r\n:9\r\n:0\r\n:0\r\n:0\r\n:0\r\n:9\r\n:0\r\n",
         // Not of this protocol at all.
         b"HTTP/1.1 400 Bad Request\r\n\r\n",

@@ -116,8 +116,10 @@ impl Rejected {
         self.decided_by
     }
 
-    fn last_word(&self) -> Quota {
-        self.rule.quotas()[usize::from(self.quota)]
+    pub(crate) fn last_word(&self) -> Quota {
+        // Of another rule than the one that was asked about, it may have fewer.
+        let quotas = self.rule.quotas();
+        *quotas.get(usize::from(self.quota)).unwrap_or(&quotas[0])
     }
 
     #[cfg(feature = "web")]

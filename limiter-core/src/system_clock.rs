@@ -12,7 +12,8 @@ use crate::Clock;
 ///
 /// All of them show one time, which begins when one is first made. Where the processor has a counter that can be trusted,
 /// it is read, because that takes a third of the time. The operating system's clock is right: the counter is set by it
-/// every millisecond, so that the two never differ by more than a few microseconds.
+/// every millisecond. So the two differ by less than a microsecond, and by at most a millisecond for a moment where the
+/// counter changes its pace, as when a virtual machine moves.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     counter: &'static Counter,
@@ -55,6 +56,8 @@ struct Counter {
     ahead: AtomicU64,
     /// The counter's time when they were last compared.
     compared: AtomicU64,
+    /// Somebody is writing the two.
+    setting: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -78,6 +81,7 @@ impl Counter {
             ahead: AtomicU64::new(0),
             // Long ago, so that the first reading compares.
             compared: AtomicU64::new(BELIEVED.wrapping_neg()),
+            setting: AtomicBool::new(false),
         }
     }
 
@@ -101,7 +105,7 @@ impl Counter {
         let Some(source) = self.source.get() else { return self.right() };
         let counted = source.counted();
         // Far beyond as well where the counter went back, as it may from one processor to another.
-        if counted.wrapping_sub(self.compared.load(Ordering::Relaxed)) < BELIEVED {
+        if counted.wrapping_sub(self.compared.load(Ordering::Acquire)) < BELIEVED {
             counted.wrapping_add(self.ahead.load(Ordering::Relaxed))
         } else {
             self.compare(source, counted)
@@ -120,10 +124,13 @@ impl Counter {
     fn compare(&self, source: &Source, before: u64) -> u64 {
         let right = self.right();
         let after = source.counted();
-        if after.wrapping_sub(before) <= LONGEST_COMPARISON {
+        let took = after.wrapping_sub(before);
+        // A counter that stands still is not believed: it began anew, below its first reading.
+        if 0 < took && took <= LONGEST_COMPARISON && !self.setting.swap(true, Ordering::Acquire) {
             // By the later reading, so that the counter shows no time that is yet to come.
             self.ahead.store(right.wrapping_sub(after), Ordering::Relaxed);
-            self.compared.store(after, Ordering::Relaxed);
+            self.compared.store(after, Ordering::Release);
+            self.setting.store(false, Ordering::Release);
         }
         right
     }
@@ -167,13 +174,26 @@ mod tests {
 
         let counter = Counter::new();
         counter.calibrate();
-        let counted = counter.source.get().unwrap().counted();
+        let last = counter.source.get().unwrap().counted();
         // Since the last comparison it seems to have gone back, or far ahead, by an hour.
-        for compared in [counted + HOUR, counted.wrapping_sub(HOUR)] {
+        for compared in [last + HOUR, last.wrapping_sub(HOUR)] {
             counter.compared.store(compared, Ordering::Relaxed);
             counter.ahead.store(HOUR, Ordering::Relaxed);
             let (shown, after) = (counter.now(), counter.start.elapsed());
             assert!(Duration::from_nanos(shown) <= after, "{shown} is yet to come at {after:?}");
+        }
+    }
+
+    /// As when a machine sleeps, or is moved: what the processor counts starts anew, below what it said at first.
+    #[test]
+    fn a_counter_that_begins_anew_does_not_stop_the_clock() {
+        let counter = Counter::new();
+        let clock = quanta::Clock::new();
+        let first = clock.raw() + u64::MAX / 4;
+        counter.source.set(Source { clock, first }).unwrap();
+        for _ in 0..10 {
+            let before = counter.right();
+            assert!(counter.now() >= before, "the clock stands still");
         }
     }
 }

@@ -15,11 +15,13 @@ use crate::worker::Worker;
 const PATIENT: Duration = Duration::from_secs(30);
 
 /// No decision, whatever one asked for.
-const GARBAGE: [&[u8]; 6] = [
+const GARBAGE: [&[u8]; 8] = [
     b"+OK\r\n",
     b"*0\r\n",
     b"*6\r\n:1\r\n:9\r\n:0\r\n:0\r\n:0\r\n:0\r\n",
     b"*6\r\n:1\r\n:0\r\n:-5\r\n:0\r\n:0\r\n:0\r\n",
+    b"*6\r\n:1\r\n:1\r\n:5\r\n:7\r\n:0\r\n:0\r\n",
+    b"*6\r\n:1\r\n:0\r\n:9000000\r\n:0\r\n:0\r\n:0\r\n",
     b"HTTP/1.1 400 Bad Request\r\n\r\n",
     b"\x00\xff\xfe\r\n",
 ];

@@ -57,7 +57,7 @@ impl LocalLimiter {
     /// let limiter = LocalLimiter::builder().max_keys(10_000).clock(ManualClock::new()).build();
     /// ```
     pub fn builder() -> LocalLimiterBuilder {
-        LocalLimiterBuilder { max_keys: 1_000_000, clock: AnyClock::System(SystemClock::default()) }
+        LocalLimiterBuilder { max_keys: 1_000_000, clock: None }
     }
 
     /// Takes `cost` permits of `key`, or none.
@@ -178,7 +178,7 @@ impl Limiter for LocalLimiter {
 #[must_use = "a builder makes nothing until it is told to `build`"]
 pub struct LocalLimiterBuilder {
     max_keys: usize,
-    clock: AnyClock,
+    clock: Option<Box<dyn Clock>>,
 }
 
 impl LocalLimiterBuilder {
@@ -189,12 +189,13 @@ impl LocalLimiterBuilder {
 
     /// Where the time comes from.
     pub fn clock(self, clock: impl Clock) -> Self {
-        Self { clock: AnyClock::Other(Box::new(clock)), ..self }
+        Self { clock: Some(Box::new(clock)), ..self }
     }
 
     /// The limiter.
     pub fn build(self) -> LocalLimiter {
         let Self { max_keys, clock } = self;
+        let clock = clock.map_or_else(|| AnyClock::System(SystemClock::default()), AnyClock::Other);
         LocalLimiter { shared: Arc::new(Shared { clock, max_keys, tables: RuleMap::new() }) }
     }
 }

@@ -49,7 +49,8 @@ impl Fleet {
                     timeout,
                     clock,
                 };
-                let connection = resolver.connect().await.map_err(failed)?;
+                let (connection, host) = resolver.connect().await.map_err(failed)?;
+                resolver.settle_on(host);
                 Self::One(Node::new(resolver, Some(connection)))
             }
         };

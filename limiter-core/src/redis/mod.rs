@@ -132,12 +132,16 @@ impl Shared {
     fn policy(
         &self,
         on_error: Option<OnError>,
-        own_part: &Rule,
+        Prepared { rule, own_part, .. }: &Prepared,
         key: &Key,
         cost: u64,
         wait: Duration,
     ) -> Decision {
         match on_error.unwrap_or(self.on_error) {
+            // More than the part of this instance, but not more than the fleet may have: nobody here can say.
+            OnError::Local if cost > own_part.capacity() && cost <= rule.capacity() => {
+                Decision::undecided(false)
+            }
             OnError::Local => self.local.decide_sync(own_part, key, cost, wait).by(DecidedBy::Degraded),
             OnError::Allow => Decision::undecided(true),
             OnError::Deny => Decision::undecided(false),
@@ -166,7 +170,7 @@ impl Limiter for RedisLimiter {
                 }
                 Err(failure) => {
                     question.rule.report(&failure);
-                    shared.policy(on_error, &question.rule.own_part, &key, cost, longest_wait)
+                    shared.policy(on_error, &question.rule, &key, cost, longest_wait)
                 }
             }
         })
@@ -244,7 +248,8 @@ impl RedisLimiterBuilder {
     }
 
     /// How many instances share the limits. Without the server, each then keeps to its part of them, so that the fleet
-    /// still holds them together. An instance always has at least one permit.
+    /// still holds them together. An instance always has at least one permit. A call that costs more than the part of one
+    /// instance is rejected as [`Reason::Unavailable`](crate::Reason): only all of them together could admit it.
     pub fn instances(self, instances: u32) -> Self {
         Self { instances: u64::from(instances.max(1)), ..self }
     }

@@ -201,7 +201,10 @@ impl Talk {
                     switched.set(resolver.switched());
                 }
                 Some(found) = self.news.recv() => match found {
-                    Found::Connection(connection) => self.connected(connection),
+                    Found::Connection(connection, host) => {
+                        self.resolver.settle_on(host);
+                        self.connected(connection);
+                    }
                     Found::Not(error) => {
                         self.attempts = self.attempts.saturating_add(1);
                         self.breaker.down(&error);
@@ -322,15 +325,19 @@ impl Talk {
         };
         let asked_host = self.resolver.host();
         let mut replies = replies.into_iter();
+        // Behind a reply that makes no sense, nobody knows which one answers what.
+        let mut in_order = true;
         for mut batch in batches {
             if batch.asked[0].asking {
                 replies.next();
             }
             let outcome = match replies.next() {
+                _ if !in_order => Err(Failure::Unknown),
                 Some(Value::ServerError(error)) => Err(Failure::of_answer(&error, asked_host.as_ref())),
                 Some(reply) => batch.decisions(reply),
                 None => Err(Failure::Strange),
             };
+            in_order &= !matches!(outcome, Err(Failure::Strange));
             match outcome {
                 Err(Failure::NoScript) if !batch.with_source => {
                     // It did not run. Sent with its source, it stays on the server.
@@ -394,7 +401,7 @@ impl Batch {
 
     fn decisions(&self, reply: Value) -> Result<Vec<Decision>, Failure> {
         match self.asked[0].question.what {
-            What::Take { .. } => question::decisions(reply, self.asked.len()),
+            What::Take { .. } => question::decisions(reply, self.asked.iter().map(|asked| &asked.question)),
             What::Forget => Ok(vec![Decision::exempt().by(DecidedBy::Shared)]),
         }
     }

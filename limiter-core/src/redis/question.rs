@@ -34,6 +34,18 @@ pub(super) struct Question {
     pub(super) what: What,
 }
 
+impl Question {
+    /// Whether the call may be admitted after so many microseconds.
+    fn would_wait(&self, micros: u64) -> bool {
+        match self.what {
+            What::Take { longest_wait, .. } => {
+                i64::try_from(micros).is_ok_and(|micros| micros <= longest_wait)
+            }
+            What::Forget => false,
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
     /// Take this many permits, waiting at most so many microseconds; or look, waiting a negative time.
@@ -132,8 +144,11 @@ fn names(command: &mut Cmd, name: &str, quotas: usize) {
     }
 }
 
-/// The decisions of `count` calls that went together.
-pub(super) fn decisions(reply: Value, count: usize) -> Result<Vec<Decision>, Failure> {
+/// The decisions of calls that went together.
+pub(super) fn decisions<'a>(
+    reply: Value,
+    questions: impl ExactSizeIterator<Item = &'a Question>,
+) -> Result<Vec<Decision>, Failure> {
     const FIELDS: usize = 5;
     let strange = || Failure::Strange;
     let Value::Array(values) = reply else { return Err(strange()) };
@@ -144,13 +159,16 @@ pub(super) fn decisions(reply: Value, count: usize) -> Result<Vec<Decision>, Fai
     let numbers = numbers.collect::<Result<Vec<u64>, _>>()?;
     // The first one is the server's time.
     let rows = numbers.get(1..).unwrap_or_default();
-    if rows.len() != count * FIELDS {
+    if rows.len() != questions.len() * FIELDS {
         return Err(strange());
     }
     let nanos = |micros: u64| micros.saturating_mul(1_000);
-    let decision = |row: &[u64]| {
+    let decision = |(row, question): (&[u64], &Question)| {
         let [verdict, time, quota, remaining, reset_after] = *row else { return Err(strange()) };
         let quota = u8::try_from(quota).map_err(|_| strange())?;
+        if usize::from(quota) >= question.rule.quotas || verdict == 0 && !question.would_wait(time) {
+            return Err(strange());
+        }
         let standing = Standing::whole(remaining, nanos(reset_after));
         let decision = match verdict {
             // The turn is counted from the answer: the server's clock is not ours.
@@ -161,5 +179,5 @@ pub(super) fn decisions(reply: Value, count: usize) -> Result<Vec<Decision>, Fai
         };
         Ok(decision.by(DecidedBy::Shared))
     };
-    rows.chunks_exact(FIELDS).map(decision).collect()
+    rows.chunks_exact(FIELDS).zip(questions).map(decision).collect()
 }

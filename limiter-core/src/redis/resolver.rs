@@ -18,7 +18,7 @@ use crate::strategy::lua;
 #[derive(Clone)]
 pub(super) struct Resolver {
     pub(super) target: Target,
-    /// Where the last connection goes.
+    /// Where the connection goes that is used.
     pub(super) current: Current,
     pub(super) login: Login,
     /// How long a call may take.
@@ -28,7 +28,7 @@ pub(super) struct Resolver {
 
 /// What came of an attempt to connect.
 pub(super) enum Found {
-    Connection(MultiplexedConnection),
+    Connection(MultiplexedConnection, Host),
     Not(RedisError),
 }
 
@@ -65,7 +65,7 @@ impl Resolver {
     }
 
     /// A connection to the server as it is found now, with the scripts on it.
-    pub(super) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
+    pub(super) async fn connect(&self) -> RedisResult<(MultiplexedConnection, Host)> {
         let host = match &self.target {
             Target::Fixed(host) => host.clone(),
             Target::Sentinel { sentinels, primary } => self.primary(sentinels, primary).await?,
@@ -75,8 +75,12 @@ impl Resolver {
             must_be_primary(&mut connection).await?;
         }
         self.load_scripts(&mut connection).await?;
+        Ok((connection, host))
+    }
+
+    /// The connection to this host is the one that is used. Others may have been made at the same time.
+    pub(super) fn settle_on(&self, host: Host) {
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(host);
-        Ok(connection)
     }
 
     /// Tries until there is a connection, and tells of every failure. After `attempts` failures in a row it pauses
@@ -86,8 +90,8 @@ impl Resolver {
         let mut under_way = JoinSet::new();
         loop {
             let next = Instant::now() + pause(attempts);
-            if let Some(connection) = first_success(&mut under_way, next, &tell).await {
-                let _ = tell.send(Found::Connection(connection));
+            if let Some((connection, host)) = first_success(&mut under_way, next, &tell).await {
+                let _ = tell.send(Found::Connection(connection, host));
                 return;
             }
             tokio::time::sleep_until(next).await;
@@ -97,21 +101,21 @@ impl Resolver {
                 under_way.spawn(async move { resolver.connect_and_probe().await });
             }
             let overdue = Instant::now() + OVERDUE_ATTEMPT.max(self.timeout);
-            if let Some(connection) = first_success(&mut under_way, overdue, &tell).await {
-                let _ = tell.send(Found::Connection(connection));
+            if let Some((connection, host)) = first_success(&mut under_way, overdue, &tell).await {
+                let _ = tell.send(Found::Connection(connection, host));
                 return;
             }
         }
     }
 
-    async fn connect_and_probe(&self) -> RedisResult<MultiplexedConnection> {
-        let mut connection = self.connect().await?;
+    async fn connect_and_probe(&self) -> RedisResult<(MultiplexedConnection, Host)> {
+        let (mut connection, host) = self.connect().await?;
         // Neither a server that is too slow to answer a call is back yet, nor one that runs no script which may write,
         // be it a replica, out of memory, or paused.
         let mut probe = cmd("EVAL");
         probe.arg("#!lua\nreturn 1").arg(0);
         match tokio::time::timeout(self.timeout, connection.send_packed_command(&probe)).await {
-            Ok(answer) => answer.and_then(Value::extract_error).map(|_| connection),
+            Ok(answer) => answer.and_then(Value::extract_error).map(|_| (connection, host)),
             Err(_) => Err((ErrorKind::Io, "the server is too slow").into()),
         }
     }
@@ -135,7 +139,7 @@ impl Resolver {
         }
     }
 
-    /// Where the last connection goes.
+    /// Where the connection goes that is used.
     pub(super) fn host(&self) -> Option<Host> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -196,13 +200,13 @@ fn pause(attempts: u32) -> Duration {
 
 /// The first attempt that succeeds by `deadline`, or none as soon as all have failed.
 async fn first_success(
-    attempts: &mut JoinSet<RedisResult<MultiplexedConnection>>,
+    attempts: &mut JoinSet<RedisResult<(MultiplexedConnection, Host)>>,
     deadline: Instant,
     tell: &mpsc::UnboundedSender<Found>,
-) -> Option<MultiplexedConnection> {
+) -> Option<(MultiplexedConnection, Host)> {
     while let Some(ended) = tokio::time::timeout_at(deadline, attempts.join_next()).await.ok()? {
         match ended {
-            Ok(Ok(connection)) => return Some(connection),
+            Ok(Ok(connected)) => return Some(connected),
             Ok(Err(error)) => _ = tell.send(Found::Not(error)),
             Err(_) => {}
         }

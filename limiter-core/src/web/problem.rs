@@ -41,7 +41,7 @@ fn body(why: &Rejected, status: u16) -> String {
         );
     }
     let rule = why.whole_rule();
-    let violated = json(&policy_name(rule, &rule.quotas()[why.quota()]));
+    let violated = json(&policy_name(rule, &why.last_word()));
     format!(
         r#"{{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":{status},"detail":{detail},"violated-policies":[{violated}]}}"#
     )
