@@ -73,6 +73,11 @@ fn chaos() {
         broken.len(),
         broken.iter().take(20).map(String::as_str).collect::<Vec<_>>().join("\n")
     );
+    // A run in which nothing happens breaks nothing, either.
+    for Report { name, outcomes, faults, .. } in &reports {
+        assert!(outcomes[..4].iter().all(|(_, count)| *count > 0), "{name}: {outcomes:?}");
+        assert!(seconds < SECONDS || faults.len() > 5, "{name}: few kinds of faults: {faults:?}");
+    }
 }
 
 fn run(stage: &Stage, seed: u64, time: Duration) -> Report {

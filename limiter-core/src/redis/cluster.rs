@@ -1,7 +1,7 @@
 //! A cluster: which server has which key.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use redis::{ErrorKind, RedisResult, Value, cmd};
 
 use super::address::Host;
 use super::node::Node;
-use super::resolver::{Current, Resolver, Target, first_answer};
+use super::resolver::{Current, Resolver, Target, first_answer, pause};
 
 pub(super) struct Cluster {
     seeds: Vec<Host>,
@@ -18,6 +18,8 @@ pub(super) struct Cluster {
     resolver: Resolver,
     map: RwLock<Map>,
     refreshing: AtomicBool,
+    /// How many times in a row nobody could say who has what.
+    failures: AtomicU32,
 }
 
 #[derive(Default)]
@@ -34,7 +36,13 @@ const REFRESH_PAUSE: Duration = Duration::from_millis(100);
 
 impl Cluster {
     pub(super) fn new(seeds: Vec<Host>, resolver: Resolver) -> Self {
-        Self { seeds, resolver, map: RwLock::default(), refreshing: AtomicBool::new(false) }
+        Self {
+            seeds,
+            resolver,
+            map: RwLock::default(),
+            refreshing: AtomicBool::new(false),
+            failures: AtomicU32::new(0),
+        }
     }
 
     /// The server that has the slot, as far as is known.
@@ -70,8 +78,12 @@ impl Cluster {
             let cluster = Arc::clone(self);
             tokio::spawn(async move {
                 // Where nobody answers, the map stays as it is; the next failure tries again.
-                let _ = cluster.refresh().await;
-                tokio::time::sleep(REFRESH_PAUSE).await;
+                let failures = match cluster.refresh().await {
+                    Ok(()) => 0,
+                    Err(_) => cluster.failures.load(Ordering::Relaxed).saturating_add(1),
+                };
+                cluster.failures.store(failures, Ordering::Relaxed);
+                tokio::time::sleep(REFRESH_PAUSE + pause(failures.saturating_add(1))).await;
                 cluster.refreshing.store(false, Ordering::Release);
             });
         }

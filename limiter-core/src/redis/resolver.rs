@@ -187,8 +187,8 @@ impl Resolver {
     }
 }
 
-/// How long to wait before the next attempt.
-fn pause(attempts: u32) -> Duration {
+/// How long to wait before the next attempt: longer each time, and never the same for two clients.
+pub(super) fn pause(attempts: u32) -> Duration {
     if attempts == 0 {
         return Duration::ZERO;
     }
