@@ -1,6 +1,6 @@
 //! What the annotation expands to calls of. Not part of the public interface.
 
-use std::future::{Ready, ready};
+use std::future::Pending;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -221,13 +221,13 @@ pub fn from_rejected<T: FromRejected>(rejected: Rejected) -> T {
 
 /// What a fallback returned: the answer, or a future of it. The compiler finds out which.
 ///
-/// `(&answered).kind()` is [`FutureAnswer`]'s where the value is a future, since that needs no further reference, and
-/// else [`ValueAnswer`]'s.
+/// `(&answered).__limiter_kind()` is [`FutureAnswer`]'s where the value is a future, since that needs no further
+/// reference, and else [`ValueAnswer`]'s. The name is one that no trait of the user's has.
 pub struct Answered<T>(pub T);
 
 /// The fallback is async.
 pub trait FutureAnswer {
-    fn kind(&self) -> IsFuture {
+    fn __limiter_kind(&self) -> IsFuture {
         IsFuture
     }
 }
@@ -236,25 +236,27 @@ impl<F: Future> FutureAnswer for Answered<F> {}
 
 /// The fallback is not async.
 pub trait ValueAnswer {
-    fn kind(&self) -> IsValue {
+    fn __limiter_kind(&self) -> IsValue {
         IsValue
     }
 }
 
 impl<T> ValueAnswer for &Answered<T> {}
 
+/// Gives the future back, to be waited for.
 pub struct IsFuture;
 
 impl IsFuture {
-    pub fn resolve<F: Future>(self, answered: Answered<F>) -> F {
-        answered.0
+    pub fn resolve<F: Future>(self, answered: Answered<F>) -> Result<F::Output, F> {
+        Err(answered.0)
     }
 }
 
+/// Gives the answer at once, so that it need not be `Send` for the limited function's future to be.
 pub struct IsValue;
 
 impl IsValue {
-    pub fn resolve<T>(self, answered: Answered<T>) -> Ready<T> {
-        ready(answered.0)
+    pub fn resolve<T>(self, answered: Answered<T>) -> Result<T, Pending<T>> {
+        Ok(answered.0)
     }
 }

@@ -226,12 +226,17 @@ fn answer(plan: &Plan, sig: &Signature, params: &Params, rejected: &Ident) -> To
     if plan.flow == Flow::Sync {
         return quote_spanned!(span=> return #call;);
     }
-    let [answer, kind] = ["answer", "kind"].map(|name| there(&local(name)));
-    // Statements of their own, so that no reference to the answer is held while it is waited for.
+    let [answer, later] = ["answer", "later"].map(|name| there(&local(name)));
+    // In braces, so that nothing of the answer is held while it is waited for.
     quote_spanned! {span=>
-        let #answer = __limiter::Answered(#call);
-        let #kind = (&#answer).kind();
-        return #kind.resolve(#answer).await;
+        let #later = {
+            let #answer = __limiter::Answered(#call);
+            match (&#answer).__limiter_kind().resolve(#answer) {
+                __limiter::Ok(#answer) => return #answer,
+                __limiter::Err(#later) => #later,
+            }
+        };
+        return #later.await;
     }
 }
 
