@@ -290,3 +290,33 @@ fn derived_keys_ask_only_for_what_they_hold() {
         assert_eq!((tree(1).await, tree(1).await, tree(2).await), (Some(()), None, Some(())));
     }));
 }
+
+macro_rules! written_by_a_macro {
+    ($of_block:ident $block:block, $of_type:ident -> $answer:ty, $of_future:ident -> $future:ty) => {
+        #[rate_limit(qps = 1, store = "local")]
+        fn $of_block() -> Option<u8> $block
+
+        #[rate_limit(qps = 1)]
+        async fn $of_type() -> $answer $block
+
+        #[rate_limit(qps = 1)]
+        fn $of_future() -> $future {
+            Box::pin(async $block)
+        }
+    };
+}
+
+written_by_a_macro! {
+    of_block { Some(1) },
+    of_type -> Option<u8>,
+    of_future -> Pin<Box<dyn Future<Output = Option<u8>> + Send>>
+}
+
+#[test]
+fn bodies_and_types_handed_on_by_macros() {
+    now(scope(frozen(), async {
+        assert_eq!((of_block(), of_block()), (Some(1), None));
+        assert_eq!((of_type().await, of_type().await), (Some(1), None));
+        assert_eq!((of_future().await, of_future().await), (Some(1), None));
+    }));
+}

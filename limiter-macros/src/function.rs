@@ -1,6 +1,6 @@
 //! The annotated function: its signature is read, its body is carried through unread.
 
-use proc_macro2::{Delimiter, Group, Span, TokenStream};
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote};
 use syn::ext::IdentExt as _;
 use syn::parse::{Parse, ParseStream, Parser as _};
@@ -175,10 +175,11 @@ fn async_block(input: ParseStream<'_>) -> syn::Result<TokenStream> {
     Ok(braced(input)?.stream())
 }
 
+/// A block, also one in the invisible group of a macro's `$body:block`.
 fn braced(input: ParseStream<'_>) -> syn::Result<Group> {
-    let block: Group = input.parse()?;
-    match block.delimiter() {
-        Delimiter::Brace => Ok(block),
-        _ => Err(Error::new(block.span(), "expected a block")),
+    match input.parse()? {
+        TokenTree::Group(block) if block.delimiter() == Delimiter::Brace => Ok(block),
+        TokenTree::Group(block) if block.delimiter() == Delimiter::None => braced.parse2(block.stream()),
+        other => Err(Error::new(other.span(), "expected a block")),
     }
 }
