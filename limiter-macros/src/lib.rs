@@ -106,6 +106,7 @@ fn limited(attribute: TokenStream, mut function: function::Function) -> TokenStr
         check::Plan { predicate, ..check::check(&args, &function, &mut errors) }
     };
     let mut plans: Vec<_> = limits.map(plan).collect();
+    check::check_decisions(&mut plans, &mut errors);
     let Err(errors) = errors.finish() else { return expand::expand(&plans, function) };
     plans.iter_mut().for_each(check::Plan::forgive);
     let errors = errors.into_compile_error();
