@@ -320,3 +320,49 @@ fn bodies_and_types_handed_on_by_macros() {
         assert_eq!((of_future().await, of_future().await), (Some(1), None));
     }));
 }
+
+/// The user's names for what the check is made of, also for the types of the language.
+mod names {
+    #![allow(dead_code, non_camel_case_types, reason = "none of them is wanted")]
+
+    pub(super) struct Some;
+    pub(super) struct Err;
+    pub(super) struct bool;
+    pub(super) struct i128;
+    pub(super) struct u32;
+    pub(super) struct u64;
+
+    const MOST: ::std::primitive::u8 = 2;
+
+    trait Blanket {
+        fn kind(&self) -> Some {
+            Some
+        }
+
+        fn resolve(self, _: Err) -> Some
+        where
+            Self: Sized,
+        {
+            Some
+        }
+    }
+
+    impl<T> Blanket for T {}
+
+    #[limiter::rate_limit(key = n, qps = MOST, samples = MOST, cost = MOST, unless = "n == 0", fallback = busy)]
+    pub(super) async fn hidden(n: ::std::primitive::u8) -> ::std::primitive::u8 {
+        n
+    }
+
+    async fn busy(n: ::std::primitive::u8, _: limiter::Rejected) -> ::std::primitive::u8 {
+        n + 100
+    }
+}
+
+#[test]
+fn names_of_the_users_do_not_meet_ours() {
+    now(scope(frozen(), async {
+        assert_eq!((names::hidden(1).await, names::hidden(1).await), (1, 101));
+        assert_eq!((names::hidden(0).await, names::hidden(0).await), (0, 0));
+    }));
+}

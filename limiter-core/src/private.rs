@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 pub use std::option::Option::Some;
+pub use std::primitive::{bool, i128, u32, u64};
 pub use std::result::Result::{Err, Ok};
 pub use std::{boxed::Box, concat, convert::identity, module_path, unreachable};
 
@@ -243,11 +244,12 @@ pub trait ValueAnswer {
 
 impl<T> ValueAnswer for &Answered<T> {}
 
-/// Gives the future back, to be waited for.
+/// Gives the future back, to be waited for. What it does not give is of any type, so that one of the wrong type is one
+/// mistake.
 pub struct IsFuture;
 
 impl IsFuture {
-    pub fn resolve<F: Future>(self, answered: Answered<F>) -> Result<F::Output, F> {
+    pub fn resolve<F: Future, T>(self, answered: Answered<F>) -> Result<T, F> {
         Err(answered.0)
     }
 }
@@ -256,7 +258,7 @@ impl IsFuture {
 pub struct IsValue;
 
 impl IsValue {
-    pub fn resolve<T>(self, answered: Answered<T>) -> Result<T, Pending<T>> {
+    pub fn resolve<T, U>(self, answered: Answered<T>) -> Result<T, Pending<U>> {
         Ok(answered.0)
     }
 }

@@ -9,7 +9,7 @@ pub async fn get_order(&self, id: Path<u64>, p: Person) -> String {
             __LIMITER_QUOTAS,
         ));
         __limiter::submit! { __limiter :: Registered (& __LIMITER_SITE) }
-        let __limiter_exempt: bool = {
+        let __limiter_exempt: __limiter::bool = {
             let Path(id) = &id;
             (*id) == 0
         };

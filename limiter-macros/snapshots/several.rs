@@ -21,14 +21,14 @@ fn get(&mut self, id: Path<u64>, _1: u8) -> Option<u64> {
         use shop::limiter::__private as __limiter;
         const __LIMITER_QUOTAS: &[__limiter::Quota] = &[__limiter::quota(
             __limiter::positive(
-                ((MAX) | 0) as i128,
+                ((MAX) | 0) as __limiter::i128,
                 18446744073709551615u64,
                 "\"qps\" must be above 0",
                 "\"qps\" is too large; write a smaller number",
             ),
             1000,
         )];
-        const __LIMITER_COST: u64 = __limiter::affordable(__LIMITER_QUOTAS, 2);
+        const __LIMITER_COST: __limiter::u64 = __limiter::affordable(__LIMITER_QUOTAS, 2);
         static __LIMITER_SITE: __limiter::Site = __limiter::Site::new(__limiter::Rule::with_limits(
             "second",
             __limiter::Strategy::SlidingWindow,

@@ -154,11 +154,11 @@ fn check(plan: &Plan, index: usize, sig: &Signature, params: &Params) -> TokenSt
         let exempt = local("exempt");
         decide = match plan.decision {
             Some(_) => quote! {
-                let #exempt: bool = #unless;
+                let #exempt: __limiter::bool = #unless;
                 if #exempt { __limiter::Decision::exempt() } else { #decide }
             },
             None => quote! {
-                let #exempt: bool = #unless;
+                let #exempt: __limiter::bool = #unless;
                 if !#exempt { #decide }
             },
         };
@@ -186,7 +186,7 @@ fn check(plan: &Plan, index: usize, sig: &Signature, params: &Params) -> TokenSt
 fn cost(plan: &Plan) -> (Expr, Option<TokenStream>) {
     let (quotas, name) = (item("QUOTAS"), item("COST"));
     let affordable = |span, cost| quote_spanned!(at(span)=> __limiter::affordable(#quotas, #cost));
-    let constant = |affordable| (parse_quote!(#name), Some(quote!(const #name: u64 = #affordable;)));
+    let constant = |affordable| (parse_quote!(#name), Some(quote!(const #name: __limiter::u64 = #affordable;)));
     match &plan.cost {
         Cost::Computed(expr) => (expr.clone(), None),
         Cost::Fixed(permits, span) if plan.cost_is_unchecked() => {
