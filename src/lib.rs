@@ -125,7 +125,8 @@
 //! # Rejected calls
 //!
 //! A `fallback` gets the arguments of the call, and a [`Rejected`] as the last one. It may be async or not, a function, a
-//! path to one, or `Self::method`. It is called for rejected calls only, never for an error of the body.
+//! path to one, or `Self::method`. It is called for rejected calls only, never for an error of the body. One that never
+//! returns (`-> !`) is async where the function is.
 //!
 //! Without a fallback the return type answers, by [`FromRejected`]: `Option<T>` with `None`, `Result<T, E>` with an error
 //! that is made from the `Rejected`, your own types with what you say.

@@ -2,15 +2,18 @@
 
 #![expect(clippy::boxed_local, reason = "users write functions of all kinds")]
 
+#![deny(unreachable_code)]
+
 mod support;
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use limiter::{LimitKey, LocalLimiter, ManualClock, Rejected, rate_limit, scope};
+use limiter::{LimitKey, LocalLimiter, ManualClock, Rejected, rate_limit, scope, scope_sync};
 use support::now;
 
 fn frozen() -> LocalLimiter {
@@ -365,4 +368,31 @@ fn names_of_the_users_do_not_meet_ours() {
         assert_eq!((names::hidden(1).await, names::hidden(1).await), (1, 101));
         assert_eq!((names::hidden(0).await, names::hidden(0).await), (0, 0));
     }));
+}
+
+#[rate_limit(qps = 1, store = "local", fallback = "panics")]
+fn or_panics(n: u8) -> u8 {
+    n
+}
+
+fn panics(_: u8, why: Rejected) -> ! {
+    panic!("{why}")
+}
+
+#[rate_limit(qps = 1, fallback = "panics_async")]
+async fn or_panics_async(n: u8) -> u8 {
+    n
+}
+
+async fn panics_async(_: u8, why: Rejected) -> ! {
+    panic!("{why}")
+}
+
+#[test]
+fn fallbacks_that_never_return() {
+    let limiter = frozen();
+    let call = |call: fn() -> u8| catch_unwind(AssertUnwindSafe(|| scope_sync(limiter.clone(), call))).ok();
+    assert_eq!((call(|| or_panics(1)), call(|| or_panics(1))), (Some(1), None));
+    let async_call = || now(or_panics_async(1));
+    assert_eq!((call(async_call), call(async_call)), (Some(1), None));
 }

@@ -222,43 +222,35 @@ pub fn from_rejected<T: FromRejected>(rejected: Rejected) -> T {
 
 /// What a fallback returned: the answer, or a future of it. The compiler finds out which.
 ///
-/// `(&answered).__limiter_kind()` is [`FutureAnswer`]'s where the value is a future, since that needs no further
-/// reference, and else [`ValueAnswer`]'s. The name is one that no trait of the user's has.
-pub struct Answered<T>(pub T);
+/// `answered.__limiter_resolve()` is [`FutureAnswer`]'s where the value is a future, since that needs no reference, and
+/// else [`ValueAnswer`]'s. The name is one that no trait of the user's has.
+pub struct Answered<T>(Option<T>);
 
-/// The fallback is async.
-pub trait FutureAnswer {
-    fn __limiter_kind(&self) -> IsFuture {
-        IsFuture
+impl<T> Answered<T> {
+    pub fn new(value: T) -> Self {
+        Self(Some(value))
     }
 }
 
-impl<F: Future> FutureAnswer for Answered<F> {}
+/// The fallback is async: its future is to be waited for.
+pub trait FutureAnswer<F> {
+    /// There is no answer yet, and so it is one of any type: a future of the wrong one is one mistake, not two.
+    fn __limiter_resolve<T>(self) -> Result<T, F>;
+}
 
-/// The fallback is not async.
-pub trait ValueAnswer {
-    fn __limiter_kind(&self) -> IsValue {
-        IsValue
+impl<F: Future> FutureAnswer<F> for Answered<F> {
+    fn __limiter_resolve<T>(self) -> Result<T, F> {
+        Err(self.0.expect("a fallback answers once"))
     }
 }
 
-impl<T> ValueAnswer for &Answered<T> {}
-
-/// Gives the future back, to be waited for. What it does not give is of any type, so that one of the wrong type is one
-/// mistake.
-pub struct IsFuture;
-
-impl IsFuture {
-    pub fn resolve<F: Future, T>(self, answered: Answered<F>) -> Result<T, F> {
-        Err(answered.0)
-    }
+/// The fallback is not async: its answer is there, and need not be `Send` as a future would.
+pub trait ValueAnswer<T> {
+    fn __limiter_resolve<U>(self) -> Result<T, Pending<U>>;
 }
 
-/// Gives the answer at once, so that it need not be `Send` for the limited function's future to be.
-pub struct IsValue;
-
-impl IsValue {
-    pub fn resolve<T, U>(self, answered: Answered<T>) -> Result<T, Pending<U>> {
-        Ok(answered.0)
+impl<T> ValueAnswer<T> for &mut Answered<T> {
+    fn __limiter_resolve<U>(self) -> Result<T, Pending<U>> {
+        Ok(self.0.take().expect("a fallback answers once"))
     }
 }

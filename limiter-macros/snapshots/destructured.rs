@@ -23,14 +23,14 @@ pub async fn get_order(&self, id: Path<u64>, p: Person) -> String {
             match __limiter_entry.await {
                 __limiter::Ok(__limiter_decision) => __limiter_decision,
                 __limiter::Err(__limiter_rejected) => {
-                    let __limiter_later = {
-                        let __limiter_answer =
-                            __limiter::Answered(Self::busy(self, id, p, __limiter_rejected));
-                        match (&__limiter_answer).__limiter_kind().resolve(__limiter_answer) {
+                    let __limiter_later =
+                        match __limiter::Answered::new(Self::busy(self, id, p, __limiter_rejected))
+                            .__limiter_resolve()
+                        {
                             __limiter::Ok(__limiter_answer) => return __limiter_answer,
                             __limiter::Err(__limiter_later) => __limiter_later,
-                        }
-                    };
+                        };
+                    #[allow(unreachable_code)]
                     return __limiter_later.await;
                 }
             }

@@ -39,6 +39,7 @@ fn get(&mut self, id: Path<u64>, _1: u8) -> Option<u64> {
         __limiter::submit! { __limiter :: Registered (& __LIMITER_SITE) }
         let __limiter_entry = __limiter::pass_sync(&__LIMITER_SITE, &(()), __LIMITER_COST);
         if let __limiter::Err(__limiter_rejected) = __limiter_entry {
+            #[allow(unreachable_code)]
             return busy(self, id, _1, __limiter_rejected);
         }
     }

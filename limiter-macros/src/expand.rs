@@ -223,21 +223,21 @@ fn answer(plan: &Plan, sig: &Signature, params: &Params, rejected: &Ident) -> To
     let there = |name: &Ident| Ident::new(&name.to_string(), span);
     let (arguments, rejected) = (params.arguments(span), there(rejected));
     let call = quote_spanned!(span=> #fallback(#arguments #rejected));
+    // Where the fallback never returns, neither do we.
+    let answer = |value| quote_spanned!(span=> #[allow(unreachable_code)] return #value;);
     if plan.flow == Flow::Sync {
-        return quote_spanned!(span=> return #call;);
+        return answer(call);
     }
-    let [answer, later] = ["answer", "later"].map(|name| there(&local(name)));
-    // In braces, so that nothing of the answer is held while it is waited for.
-    quote_spanned! {span=>
-        let #later = {
-            let #answer = __limiter::Answered(#call);
-            match (&#answer).__limiter_kind().resolve(#answer) {
-                __limiter::Ok(#answer) => return #answer,
-                __limiter::Err(#later) => #later,
-            }
+    let [value, later] = ["answer", "later"].map(|name| there(&local(name)));
+    // A statement of its own, so that nothing of the answer is held while it is waited for.
+    let resolve = quote_spanned! {span=>
+        let #later = match __limiter::Answered::new(#call).__limiter_resolve() {
+            __limiter::Ok(#value) => return #value,
+            __limiter::Err(#later) => #later,
         };
-        return #later.await;
-    }
+    };
+    let answer = answer(quote_spanned!(span=> #later.await));
+    quote!(#resolve #answer)
 }
 
 /// The site, and the quotas where they stand apart: several, or such that a constant cost must be compared with.
