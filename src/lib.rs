@@ -309,7 +309,8 @@
 //!
 //! A limit is called after its module and its function, such as `shop::orders::look`. Two of one name in a program, such
 //! as the `look` of two types in one module, are a mistake: [`sites`] and the first call of any annotated function panic,
-//! and name both places. Give one of them a `name`.
+//! and name both places. Give one of them a `name`. Functions of one name that one call of a macro writes, such as a method
+//! for each of several types, stand at the same place and are taken for one: hand each a `name`, or they share a limit.
 //!
 //! # Trying a limit out: shadow mode
 //!

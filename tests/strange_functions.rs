@@ -396,3 +396,28 @@ fn fallbacks_that_never_return() {
     let async_call = || now(or_panics_async(1));
     assert_eq!((call(async_call), call(async_call)), (Some(1), None));
 }
+
+macro_rules! shops {
+    ($($shop:ident $name:literal)*) => {$(
+        struct $shop;
+
+        impl $shop {
+            #[rate_limit(name = $name, qps = 1)]
+            async fn look() -> Option<()> {
+                Some(())
+            }
+        }
+    )*};
+}
+
+shops!(Books "books" Shoes "shoes");
+
+#[test]
+fn methods_that_one_macro_call_writes_have_limits_of_their_own_by_name() {
+    now(scope(frozen(), async {
+        assert_eq!((Books::look().await, Books::look().await), (Some(()), None));
+        assert_eq!((Shoes::look().await, Shoes::look().await), (Some(()), None));
+    }));
+    let names = limiter::sites().iter().map(|site| site.rule().name());
+    assert_eq!(names.filter(|name| ["books", "shoes"].contains(name)).count(), 2);
+}
