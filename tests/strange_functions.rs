@@ -1,7 +1,6 @@
 //! Strange functions are functions too: each passes once, and is rejected the second time.
 
 #![expect(clippy::boxed_local, reason = "users write functions of all kinds")]
-
 #![deny(unreachable_code)]
 
 mod support;

@@ -15,7 +15,7 @@ async fn get_order(p: Person) -> String {
                         __limiter::Ok(__limiter_answer) => return __limiter_answer,
                         __limiter::Err(__limiter_later) => __limiter_later,
                     };
-                #[allow(unreachable_code)]
+                #[allow(unreachable_code, clippy::diverging_sub_expression)]
                 return __limiter_later.await;
             }
         }

@@ -113,11 +113,7 @@ mod tests {
             (quote!(fn f() -> impl Send + core::future::Future<Output = ()>), Flow::Future, None),
             (quote!(fn f() -> Pin<Box<dyn Future<Output = u8> + Send + '_>>), Flow::BoxedFuture, Some("u8")),
             (quote!(fn f() -> futures::future::BoxFuture<'static, u8>), Flow::BoxedFuture, Some("u8")),
-            (
-                quote!(fn f() -> (Pin<Box<(dyn Future<Output = (u8)> + Send)>>)),
-                Flow::BoxedFuture,
-                Some("u8"),
-            ),
+            (quote!(fn f() -> (Pin<Box<(dyn Future<Output = (u8)> + Send)>>)), Flow::BoxedFuture, Some("u8")),
             (quote!(fn f() -> (impl Future<Output = (())>)), Flow::Future, None),
             (quote!(fn f() -> Pin<Box<u8>>), Flow::Sync, Some("Pin < Box < u8 > >")),
             (quote!(fn f() -> impl Iterator<Item = u8>), Flow::Sync, Some("impl Iterator < Item = u8 >")),
