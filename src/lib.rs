@@ -125,7 +125,8 @@
 //! # Rejected calls
 //!
 //! A `fallback` gets the arguments of the call, and a [`Rejected`] as the last one. It may be async or not, a function, a
-//! path to one, or `Self::method`. It is called for rejected calls only, never for an error of the body.
+//! path to one, or `Self::method`. It is called for rejected calls only, never for an error of the body. One that never
+//! returns (`-> !`) is async where the function is.
 //!
 //! Without a fallback the return type answers, by [`FromRejected`]: `Option<T>` with `None`, `Result<T, E>` with an error
 //! that is made from the `Rejected`, your own types with what you say.
@@ -308,7 +309,8 @@
 //!
 //! A limit is called after its module and its function, such as `shop::orders::look`. Two of one name in a program, such
 //! as the `look` of two types in one module, are a mistake: [`sites`] and the first call of any annotated function panic,
-//! and name both places. Give one of them a `name`.
+//! and name both places. Give one of them a `name`. Functions of one name that one call of a macro writes, such as a method
+//! for each of several types, stand at the same place and are taken for one: hand each a `name`, or they share a limit.
 //!
 //! # Trying a limit out: shadow mode
 //!

@@ -292,6 +292,26 @@ twins! {
             Some(text.len())
         }
     }
+    send_with_a_fallback [qps = 9, fallback = "never"] {
+        pub(crate) async fn run() -> Rc<str> {
+            tokio::task::yield_now().await;
+            "a".into()
+        }
+
+        fn never(_: Rejected) -> Rc<str> {
+            unreachable!()
+        }
+    }
+    send_with_an_async_fallback [qps = 9, fallback = "never"] {
+        pub(crate) async fn run() -> Rc<str> {
+            tokio::task::yield_now().await;
+            "a".into()
+        }
+
+        async fn never(_: Rejected) -> Rc<str> {
+            unreachable!()
+        }
+    }
     send_after_all [key = text.len(), qps = 9] {
         pub(crate) async fn run(text: &str) -> Option<usize> {
             let length = Rc::<str>::from(text).len();
@@ -321,6 +341,8 @@ twins! {
 fn futures_are_send_where_the_plain_ones_are() {
     assert_eq!(same!(send, |run| (&Probe(&run("a".into()))).is_send()).0, Ok(true));
     assert_eq!(same!(not_send, |run| (&Probe(&run("a".into()))).is_send()).0, Ok(false));
+    assert_eq!(same!(send_with_a_fallback, |run| (&Probe(&run())).is_send()).0, Ok(true));
+    assert_eq!(same!(send_with_an_async_fallback, |run| (&Probe(&run())).is_send()).0, Ok(true));
     assert_eq!(same!(send_after_all, |run| (&Probe(&run("a"))).is_send()).0, Ok(true));
     assert_eq!(same!(boxed, |run| (&Probe(&run("a"))).is_send()).0, Ok(true));
     assert_eq!(same!(opaque, |run| (&Probe(&run("a"))).is_send()).0, Ok(true));

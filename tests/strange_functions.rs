@@ -1,16 +1,18 @@
 //! Strange functions are functions too: each passes once, and is rejected the second time.
 
 #![expect(clippy::boxed_local, reason = "users write functions of all kinds")]
+#![deny(unreachable_code)]
 
 mod support;
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use limiter::{LimitKey, LocalLimiter, ManualClock, Rejected, rate_limit, scope};
+use limiter::{LimitKey, LocalLimiter, ManualClock, Rejected, rate_limit, scope, scope_sync};
 use support::now;
 
 fn frozen() -> LocalLimiter {
@@ -289,4 +291,132 @@ fn derived_keys_ask_only_for_what_they_hold() {
         let tree = |right| by_key(Tree::Node(Box::new(Tree::Leaf(1)), Box::new(Tree::Leaf(right))));
         assert_eq!((tree(1).await, tree(1).await, tree(2).await), (Some(()), None, Some(())));
     }));
+}
+
+macro_rules! written_by_a_macro {
+    ($of_block:ident $block:block, $of_type:ident -> $answer:ty, $of_future:ident -> $future:ty) => {
+        #[rate_limit(qps = 1, store = "local")]
+        fn $of_block() -> Option<u8> $block
+
+        #[rate_limit(qps = 1)]
+        async fn $of_type() -> $answer $block
+
+        #[rate_limit(qps = 1)]
+        fn $of_future() -> $future {
+            Box::pin(async $block)
+        }
+    };
+}
+
+written_by_a_macro! {
+    of_block { Some(1) },
+    of_type -> Option<u8>,
+    of_future -> Pin<Box<dyn Future<Output = Option<u8>> + Send>>
+}
+
+#[test]
+fn bodies_and_types_handed_on_by_macros() {
+    now(scope(frozen(), async {
+        assert_eq!((of_block(), of_block()), (Some(1), None));
+        assert_eq!((of_type().await, of_type().await), (Some(1), None));
+        assert_eq!((of_future().await, of_future().await), (Some(1), None));
+    }));
+}
+
+/// The user's names for what the check is made of, also for the types of the language.
+mod names {
+    #![allow(dead_code, non_camel_case_types, reason = "none of them is wanted")]
+
+    pub(super) struct Some;
+    pub(super) struct Err;
+    pub(super) struct bool;
+    pub(super) struct i128;
+    pub(super) struct u32;
+    pub(super) struct u64;
+
+    const MOST: ::std::primitive::u8 = 2;
+
+    trait Blanket {
+        fn kind(&self) -> Some {
+            Some
+        }
+
+        fn resolve(self, _: Err) -> Some
+        where
+            Self: Sized,
+        {
+            Some
+        }
+    }
+
+    impl<T> Blanket for T {}
+
+    #[limiter::rate_limit(key = n, qps = MOST, samples = MOST, cost = MOST, unless = "n == 0", fallback = busy)]
+    pub(super) async fn hidden(n: ::std::primitive::u8) -> ::std::primitive::u8 {
+        n
+    }
+
+    async fn busy(n: ::std::primitive::u8, _: limiter::Rejected) -> ::std::primitive::u8 {
+        n + 100
+    }
+}
+
+#[test]
+fn names_of_the_users_do_not_meet_ours() {
+    now(scope(frozen(), async {
+        assert_eq!((names::hidden(1).await, names::hidden(1).await), (1, 101));
+        assert_eq!((names::hidden(0).await, names::hidden(0).await), (0, 0));
+    }));
+}
+
+#[rate_limit(qps = 1, store = "local", fallback = "panics")]
+fn or_panics(n: u8) -> u8 {
+    n
+}
+
+fn panics(_: u8, why: Rejected) -> ! {
+    panic!("{why}")
+}
+
+#[rate_limit(qps = 1, fallback = "panics_async")]
+async fn or_panics_async(n: u8) -> u8 {
+    n
+}
+
+async fn panics_async(_: u8, why: Rejected) -> ! {
+    panic!("{why}")
+}
+
+#[test]
+fn fallbacks_that_never_return() {
+    let limiter = frozen();
+    let call = |call: fn() -> u8| catch_unwind(AssertUnwindSafe(|| scope_sync(limiter.clone(), call))).ok();
+    assert_eq!((call(|| or_panics(1)), call(|| or_panics(1))), (Some(1), None));
+    let async_call = || now(or_panics_async(1));
+    assert_eq!((call(async_call), call(async_call)), (Some(1), None));
+}
+
+macro_rules! shops {
+    ($($shop:ident $name:literal)*) => {$(
+        struct $shop;
+
+        impl $shop {
+            #[rate_limit(name = $name, qps = 1)]
+            async fn look() -> Option<()> {
+                Some(())
+            }
+        }
+    )*};
+}
+
+shops!(Books "books" Shoes "shoes");
+
+#[test]
+fn methods_that_one_macro_call_writes_have_limits_of_their_own_by_name() {
+    now(scope(frozen(), async {
+        assert_eq!((Books::look().await, Books::look().await), (Some(()), None));
+        assert_eq!((Shoes::look().await, Shoes::look().await), (Some(()), None));
+    }));
+    let names = limiter::sites().iter().map(|site| site.rule().name());
+    assert_eq!(names.filter(|name| ["books", "shoes"].contains(name)).count(), 2);
 }

@@ -1,11 +1,12 @@
 //! What the annotation expands to calls of. Not part of the public interface.
 
-use std::future::{Ready, ready};
+use std::future::Pending;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 pub use std::option::Option::Some;
+pub use std::primitive::{bool, i128, u32, u64};
 pub use std::result::Result::{Err, Ok};
 pub use std::{boxed::Box, concat, convert::identity, module_path, unreachable};
 
@@ -221,40 +222,35 @@ pub fn from_rejected<T: FromRejected>(rejected: Rejected) -> T {
 
 /// What a fallback returned: the answer, or a future of it. The compiler finds out which.
 ///
-/// `(&answered).kind()` is [`FutureAnswer`]'s where the value is a future, since that needs no further reference, and
-/// else [`ValueAnswer`]'s.
-pub struct Answered<T>(pub T);
+/// `answered.__limiter_resolve()` is [`FutureAnswer`]'s where the value is a future, since that needs no reference, and
+/// else [`ValueAnswer`]'s. The name is one that no trait of the user's has.
+pub struct Answered<T>(Option<T>);
 
-/// The fallback is async.
-pub trait FutureAnswer {
-    fn kind(&self) -> IsFuture {
-        IsFuture
+impl<T> Answered<T> {
+    pub fn new(value: T) -> Self {
+        Self(Some(value))
     }
 }
 
-impl<F: Future> FutureAnswer for Answered<F> {}
+/// The fallback is async: its future is to be waited for.
+pub trait FutureAnswer<F> {
+    /// There is no answer yet, and so it is one of any type: a future of the wrong one is one mistake, not two.
+    fn __limiter_resolve<T>(self) -> Result<T, F>;
+}
 
-/// The fallback is not async.
-pub trait ValueAnswer {
-    fn kind(&self) -> IsValue {
-        IsValue
+impl<F: Future> FutureAnswer<F> for Answered<F> {
+    fn __limiter_resolve<T>(self) -> Result<T, F> {
+        Err(self.0.expect("a fallback answers once"))
     }
 }
 
-impl<T> ValueAnswer for &Answered<T> {}
-
-pub struct IsFuture;
-
-impl IsFuture {
-    pub fn resolve<F: Future>(self, answered: Answered<F>) -> F {
-        answered.0
-    }
+/// The fallback is not async: its answer is there, and need not be `Send` as a future would.
+pub trait ValueAnswer<T> {
+    fn __limiter_resolve<U>(self) -> Result<T, Pending<U>>;
 }
 
-pub struct IsValue;
-
-impl IsValue {
-    pub fn resolve<T>(self, answered: Answered<T>) -> Ready<T> {
-        ready(answered.0)
+impl<T> ValueAnswer<T> for &mut Answered<T> {
+    fn __limiter_resolve<U>(self) -> Result<T, Pending<U>> {
+        Ok(self.0.take().expect("a fallback answers once"))
     }
 }

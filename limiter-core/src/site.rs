@@ -234,6 +234,9 @@ inventory::collect!(Registered);
 /// }
 /// ```
 ///
+/// Functions of one name that one call of a macro writes, such as a method for each of several types, stand at the same
+/// place: without a `name` for each they are taken for one, and share a limit.
+///
 /// # Panics
 ///
 /// If two of them have the same name, because they would share one limit on a server. So does the first call of any

@@ -10,9 +10,13 @@ async fn get_order(p: Person) -> String {
         let __limiter_entry = __limiter::pass(&__LIMITER_SITE, &(p.id), 1u64);
         if let __limiter::Some(__limiter_entry) = __limiter_entry {
             if let __limiter::Err(__limiter_rejected) = __limiter_entry.await {
-                let __limiter_answer = __limiter::Answered(busy(p, __limiter_rejected));
-                let __limiter_kind = (&__limiter_answer).kind();
-                return __limiter_kind.resolve(__limiter_answer).await;
+                let __limiter_later =
+                    match __limiter::Answered::new(busy(p, __limiter_rejected)).__limiter_resolve() {
+                        __limiter::Ok(__limiter_answer) => return __limiter_answer,
+                        __limiter::Err(__limiter_later) => __limiter_later,
+                    };
+                #[allow(unreachable_code, clippy::diverging_sub_expression)]
+                return __limiter_later.await;
             }
         }
     }

@@ -349,3 +349,18 @@ fn decision(value: &Value, params: &Params) -> syn::Result<Ident> {
     }
     Ok(name)
 }
+
+/// The body can see one decision of a name; of two conditional limits, only one may be there at a time.
+pub(crate) fn check_decisions(plans: &mut [Plan], errors: &mut Errors) {
+    for index in 1..plans.len() {
+        let (earlier, [plan, ..]) = plans.split_at_mut(index) else { return };
+        let hides = earlier.iter().any(|other| {
+            other.decision == plan.decision && (other.predicate.is_none() || plan.predicate.is_none())
+        });
+        if let Some(name) = plan.decision.take_if(|_| hides) {
+            let message =
+                format!(r#""decision" would hide the "{name}" of another limit; choose another name"#);
+            errors.at(name, message);
+        }
+    }
+}

@@ -33,12 +33,16 @@ pub(crate) fn expand(plans: &[Plan], function: Function) -> TokenStream {
     }
     let mut check: TokenStream =
         plans.iter().enumerate().map(|(index, plan)| check(plan, index, &sig, &params)).collect();
-    check.extend(params.rebind(&plan.krate));
+    let rebound = params.rebind(&plan.krate);
+    let binds = !rebound.is_empty() || plans.iter().any(|plan| plan.decision.is_some());
+    check.extend(rebound);
     check.extend(params.used_by(plans.iter().flat_map(Plan::expressions)));
     check.extend(plans.iter().filter(|plan| plan.mistaken).map(|plan| used(plan, &params)));
-    let statements = &body.statements;
+    let limited = body.behind(&check, &body.statements);
     let limited = match plan.flow {
-        Flow::Sync | Flow::Async => body.behind(&check, statements),
+        // Braces of our edition, in which what the body borrows for its last expression is gone before what we bind.
+        Flow::Sync | Flow::Async if binds => quote!({ #limited }),
+        Flow::Sync | Flow::Async => limited,
         Flow::Future | Flow::BoxedFuture => future(&check, &body, &sig.output, plan),
     };
     let block = body.with(&limited);
@@ -71,7 +75,6 @@ fn future(
     output: &ReturnType,
     Plan { krate, flow, .. }: &Plan,
 ) -> TokenStream {
-    let statements = &body.statements;
     let (async_block, output) = match flow {
         Flow::BoxedFuture => (body.pinned_async_block(), Some(output)),
         _ => (body.async_block(), None),
@@ -87,7 +90,10 @@ fn future(
     };
     let limited = match async_block {
         Some(inside) => body.behind(check, &inside),
-        None => quote!(#check (move || #output { #statements })().await),
+        None => {
+            let block = body.block(&body.statements);
+            quote!(#check (move || #output #block)().await)
+        }
     };
     quote!(#wrap(async move { #limited }))
 }
@@ -154,11 +160,11 @@ fn check(plan: &Plan, index: usize, sig: &Signature, params: &Params) -> TokenSt
         let exempt = local("exempt");
         decide = match plan.decision {
             Some(_) => quote! {
-                let #exempt: bool = #unless;
+                let #exempt: __limiter::bool = #unless;
                 if #exempt { __limiter::Decision::exempt() } else { #decide }
             },
             None => quote! {
-                let #exempt: bool = #unless;
+                let #exempt: __limiter::bool = #unless;
                 if !#exempt { #decide }
             },
         };
@@ -186,7 +192,8 @@ fn check(plan: &Plan, index: usize, sig: &Signature, params: &Params) -> TokenSt
 fn cost(plan: &Plan) -> (Expr, Option<TokenStream>) {
     let (quotas, name) = (item("QUOTAS"), item("COST"));
     let affordable = |span, cost| quote_spanned!(at(span)=> __limiter::affordable(#quotas, #cost));
-    let constant = |affordable| (parse_quote!(#name), Some(quote!(const #name: u64 = #affordable;)));
+    let constant =
+        |affordable| (parse_quote!(#name), Some(quote!(const #name: __limiter::u64 = #affordable;)));
     match &plan.cost {
         Cost::Computed(expr) => (expr.clone(), None),
         Cost::Fixed(permits, span) if plan.cost_is_unchecked() => {
@@ -223,16 +230,24 @@ fn answer(plan: &Plan, sig: &Signature, params: &Params, rejected: &Ident) -> To
     let there = |name: &Ident| Ident::new(&name.to_string(), span);
     let (arguments, rejected) = (params.arguments(span), there(rejected));
     let call = quote_spanned!(span=> #fallback(#arguments #rejected));
+    // Where the fallback never returns, neither do we.
+    let answer = |value| {
+        let allow = quote!(#[allow(unreachable_code, clippy::diverging_sub_expression)]);
+        quote_spanned!(span=> #allow return #value;)
+    };
     if plan.flow == Flow::Sync {
-        return quote_spanned!(span=> return #call;);
+        return answer(call);
     }
-    let [answer, kind] = ["answer", "kind"].map(|name| there(&local(name)));
-    // Statements of their own, so that no reference to the answer is held while it is waited for.
-    quote_spanned! {span=>
-        let #answer = __limiter::Answered(#call);
-        let #kind = (&#answer).kind();
-        return #kind.resolve(#answer).await;
-    }
+    let [value, later] = ["answer", "later"].map(|name| there(&local(name)));
+    // A statement of its own, so that nothing of the answer is held while it is waited for.
+    let resolve = quote_spanned! {span=>
+        let #later = match __limiter::Answered::new(#call).__limiter_resolve() {
+            __limiter::Ok(#value) => return #value,
+            __limiter::Err(#later) => #later,
+        };
+    };
+    let answer = answer(quote_spanned!(span=> #later.await));
+    quote!(#resolve #answer)
 }
 
 /// The site, and the quotas where they stand apart: several, or such that a constant cost must be compared with.

@@ -20,12 +20,14 @@ pub(crate) fn of(sig: &Signature) -> (Flow, Option<&Type>) {
     let ReturnType::Type(_, ty) = &sig.output else {
         return (if sig.asyncness.is_some() { Flow::Async } else { Flow::Sync }, None);
     };
-    let answer = match ty.as_ref() {
-        _ if sig.asyncness.is_some() => Some((Flow::Async, ty.as_ref())),
+    let ty = ungrouped(ty);
+    let answer = match ty {
+        _ if sig.asyncness.is_some() => Some((Flow::Async, ty)),
         Type::ImplTrait(ty) => output(&ty.bounds).map(|output| (Flow::Future, output)),
         ty => boxed_output(ty).map(|output| (Flow::BoxedFuture, output)),
     };
     let (flow, answer) = answer.unwrap_or((Flow::Sync, ty));
+    let answer = ungrouped(answer);
     (flow, (!is_unit(answer)).then_some(answer))
 }
 
@@ -46,7 +48,7 @@ fn boxed_output(ty: &Type) -> Option<&Type> {
         return type_argument(segment);
     }
     let boxed = last_segment(type_argument(segment).filter(|_| segment.ident == "Pin")?)?;
-    match type_argument(boxed).filter(|_| boxed.ident == "Box")? {
+    match ungrouped(type_argument(boxed).filter(|_| boxed.ident == "Box")?) {
         Type::TraitObject(object) => output(&object.bounds),
         _ => None,
     }
@@ -64,8 +66,17 @@ fn output<'a>(bounds: impl IntoIterator<Item = &'a TypeParamBound>) -> Option<&'
     })
 }
 
-fn last_segment(ty: &Type) -> Option<&PathSegment> {
+/// The type inside parentheses and the invisible group of a macro's `$answer:ty`.
+fn ungrouped(ty: &Type) -> &Type {
     match ty {
+        Type::Group(group) => ungrouped(&group.elem),
+        Type::Paren(paren) => ungrouped(&paren.elem),
+        ty => ty,
+    }
+}
+
+fn last_segment(ty: &Type) -> Option<&PathSegment> {
+    match ungrouped(ty) {
         Type::Path(path) => path.path.segments.last(),
         _ => None,
     }
@@ -102,6 +113,8 @@ mod tests {
             (quote!(fn f() -> impl Send + core::future::Future<Output = ()>), Flow::Future, None),
             (quote!(fn f() -> Pin<Box<dyn Future<Output = u8> + Send + '_>>), Flow::BoxedFuture, Some("u8")),
             (quote!(fn f() -> futures::future::BoxFuture<'static, u8>), Flow::BoxedFuture, Some("u8")),
+            (quote!(fn f() -> (Pin<Box<(dyn Future<Output = (u8)> + Send)>>)), Flow::BoxedFuture, Some("u8")),
+            (quote!(fn f() -> (impl Future<Output = (())>)), Flow::Future, None),
             (quote!(fn f() -> Pin<Box<u8>>), Flow::Sync, Some("Pin < Box < u8 > >")),
             (quote!(fn f() -> impl Iterator<Item = u8>), Flow::Sync, Some("impl Iterator < Item = u8 >")),
         ];

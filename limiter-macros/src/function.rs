@@ -1,6 +1,6 @@
 //! The annotated function: its signature is read, its body is carried through unread.
 
-use proc_macro2::{Delimiter, Group, Span, TokenStream};
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote};
 use syn::ext::IdentExt as _;
 use syn::parse::{Parse, ParseStream, Parser as _};
@@ -144,9 +144,22 @@ impl Body {
 
     /// Statements of the user's behind ours, in braces of their own: items may only stand in front of all statements.
     pub(crate) fn behind(&self, check: &TokenStream, statements: &TokenStream) -> TokenStream {
-        let mut block = Group::new(Delimiter::Brace, statements.clone());
-        block.set_span(at(self.span));
+        let block = self.block(statements);
         quote!(#check #block)
+    }
+
+    /// Braces for statements of the user's.
+    ///
+    /// In which order the variables and what the last expression borrows from are dropped is up to the edition of the
+    /// braces, and so these are the user's. Without variables there is no order, and braces of the user's would be said
+    /// to be needless.
+    pub(crate) fn block(&self, statements: &TokenStream) -> Group {
+        let mut tokens = statements.clone().into_iter();
+        let has_variables =
+            tokens.any(|token| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ';'));
+        let mut block = Group::new(Delimiter::Brace, statements.clone());
+        block.set_span(if has_variables { self.span } else { at(self.span) });
+        block
     }
 
     /// The inside of a body that is an async block and nothing else.
@@ -175,10 +188,11 @@ fn async_block(input: ParseStream<'_>) -> syn::Result<TokenStream> {
     Ok(braced(input)?.stream())
 }
 
+/// A block, also one in the invisible group of a macro's `$body:block`.
 fn braced(input: ParseStream<'_>) -> syn::Result<Group> {
-    let block: Group = input.parse()?;
-    match block.delimiter() {
-        Delimiter::Brace => Ok(block),
-        _ => Err(Error::new(block.span(), "expected a block")),
+    match input.parse()? {
+        TokenTree::Group(block) if block.delimiter() == Delimiter::Brace => Ok(block),
+        TokenTree::Group(block) if block.delimiter() == Delimiter::None => braced.parse2(block.stream()),
+        other => Err(Error::new(other.span(), "expected a block")),
     }
 }

@@ -60,7 +60,8 @@ use quote::quote;
 ///
 /// They are checked in the order written, each with its own key. A call that a later one rejects keeps what it has taken
 /// from the earlier ones; to take from all or from none, write one with `limits`. The second limit is called
-/// `path::function#2`, unless it has a `name`.
+/// `path::function#2`, unless it has a `name`. They know each other as `rate_limit`: imported under another name
+/// (`use limiter::rate_limit as limit`), each needs a `name`, and the lowest is checked first.
 ///
 /// ```
 /// # use limiter::{Rejected, rate_limit};
@@ -106,6 +107,7 @@ fn limited(attribute: TokenStream, mut function: function::Function) -> TokenStr
         check::Plan { predicate, ..check::check(&args, &function, &mut errors) }
     };
     let mut plans: Vec<_> = limits.map(plan).collect();
+    check::check_decisions(&mut plans, &mut errors);
     let Err(errors) = errors.finish() else { return expand::expand(&plans, function) };
     plans.iter_mut().for_each(check::Plan::forgive);
     let errors = errors.into_compile_error();

@@ -65,7 +65,7 @@ impl Number {
                 let zero = format!(r#""{option}" must be above 0"#);
                 let large = format!(r#""{option}" is too large; write a smaller number"#);
                 let number = integer(expr);
-                let as_ty = ty.map(|ty| quote_spanned!(span=> as #ty));
+                let as_ty = ty.map(|ty| quote_spanned!(span=> as __limiter::#ty));
                 quote_spanned!(span=> __limiter::positive(#number, #most, #zero, #large) #as_ty)
             }
         }
@@ -74,7 +74,7 @@ impl Number {
 
 /// Any integer as the largest type there is; `| 0` is what only integers know.
 pub(crate) fn integer(expr: &Expr) -> TokenStream {
-    quote_spanned!(at(expr.span())=> ((#expr) | 0) as i128)
+    quote_spanned!(at(expr.span())=> ((#expr) | 0) as __limiter::i128)
 }
 
 /// `3` or `3u64`, but not `3s`.
