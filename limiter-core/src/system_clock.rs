@@ -12,7 +12,7 @@ use crate::Clock;
 ///
 /// All of them show one time, which begins when one is first made. Where the processor has a counter that can be trusted,
 /// it is read, because that takes a third of the time. The operating system's clock is right: the counter is set by it
-/// every millisecond. So the two differ by less than a microsecond, and by at most a millisecond for a moment where the
+/// every millisecond. So the two differ by a few microseconds, and by at most a millisecond for a moment where the
 /// counter changes its pace, as when a virtual machine moves.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {

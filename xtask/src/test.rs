@@ -8,6 +8,8 @@ pub(crate) fn test() -> Result<(), String> {
     for feature in ["", "actix-web", "axum", "metrics", "redis", "tonic", "tracing"] {
         run(&mut cargo(&["check", "--package", "limiter", "--features", feature]))?;
     }
+    // Who measures sees every call: the short way is taken without that feature only.
+    run(&mut cargo(&["test", "--package", "limiter", "--test", "process_wide"]))?;
     run(&mut cargo(&["test", "--workspace", "--all-features", "--no-fail-fast"]))?;
     let examples = programs("examples")?;
     for example in &examples {

@@ -404,4 +404,36 @@ mod tests {
             strategy.enter(NothingTaken(strategy));
         }
     }
+
+    /// The short way of annotated functions is the same way: it says nothing of calls that go now, and else the same.
+    #[test]
+    fn the_short_way_decides_as_the_long_one() {
+        let keys = [Key::of(&()), Key::of(&1u64), Key::of("a key that is longer than what is stored whole")];
+        for &strategy in Strategy::ALL {
+            for quotas in [&["3/4s"][..], &["4/4s"], &["4/4s", "9/20s"]] {
+                let quotas: Vec<Quota> = quotas.iter().map(|quota| quota.parse().unwrap()).collect();
+                let rule = Rule::try_new("table", strategy, quotas).unwrap();
+                let (short, long) = (of(&rule, 10), of(&rule, 10));
+                let (mut now, mut went, mut stopped) = (0, 0, 0);
+                for call in 0..3_000u64 {
+                    now += (call * call % 7) * SECOND / 5;
+                    let (cost, longest_wait) = (call % 6, (call % 3) * SECOND / 2);
+                    let question = Question { now, cost, longest_wait };
+                    for key in &keys {
+                        let decision = long.decide(key, question);
+                        let goes_now = decision.is_allowed() && decision.delay().is_zero();
+                        let passed = short.pass(key, question);
+                        let expected = (!goes_now).then(|| format!("{decision:?}"));
+                        assert_eq!(
+                            passed.map(|decision| format!("{decision:?}")),
+                            expected,
+                            "{rule:?}, call {call}"
+                        );
+                        if goes_now { went += 1 } else { stopped += 1 }
+                    }
+                }
+                assert!(went > 100 && stopped > 100, "{rule:?}: {went} went, {stopped} did not");
+            }
+        }
+    }
 }
