@@ -130,17 +130,18 @@ impl Decision {
         }
     }
 
+    /// Zero where [`retry_after`](Self::retry_after) says nothing.
     #[inline]
-    pub(crate) fn retry_after_nanos(&self) -> Option<u64> {
+    pub(crate) fn retry_after_nanos(&self) -> u64 {
         match self.verdict {
-            Verdict::Exceeded { retry_after } => Some(retry_after),
-            _ => None,
+            Verdict::Exceeded { retry_after } => retry_after,
+            _ => 0,
         }
     }
 
     #[inline]
-    pub(crate) fn reset_after_nanos(&self) -> u64 {
-        self.standing.reset_after()
+    pub(crate) fn standing(&self) -> Standing {
+        self.standing
     }
 
     /// After how long all permits are back, if nobody else calls.

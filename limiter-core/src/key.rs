@@ -9,6 +9,8 @@ use std::num::{
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::stored_key::StoredKey;
+
 /// What can say whose limit it is.
 ///
 /// Integers, `bool`, `char`, strings, byte strings, [`IpAddr`], [`Option`], references, smart pointers, tuples and
@@ -40,10 +42,10 @@ pub trait LimitKey {
     /// Writes this value into `key`.
     fn encode(&self, key: &mut Key);
 
-    /// Whether this is no key at all: then there is nothing to write.
+    /// The key as the limiter of this process holds it: a shortcut past [`encode`](Self::encode), never another key.
     #[doc(hidden)]
-    fn is_no_key(&self) -> bool {
-        false
+    fn stored(&self) -> StoredKey {
+        StoredKey::new(&Key::of(self))
     }
 
     /// Writes several values of one type: bytes as a byte string, whatever holds them, all else as a group.
@@ -90,10 +92,6 @@ pub struct Key {
 impl Key {
     const SHORT: usize = 128;
 
-    /// The key of a function without one.
-    pub(crate) const NONE: &'static Self =
-        &Self { short: [0; Self::SHORT], short_length: 0, long: Vec::new() };
-
     /// The key that `value` makes.
     #[inline]
     pub fn of<K: LimitKey + ?Sized>(value: &K) -> Self {
@@ -108,11 +106,16 @@ impl Key {
         if self.long.is_empty() { &self.short[..self.short_length] } else { &self.long }
     }
 
-    /// Its length, and its bytes with zeros behind: all of them where there are no more than `N`.
-    #[inline]
-    pub(crate) fn padded<const N: usize>(&self) -> Option<(usize, &[u8; N])> {
-        // Behind its end, `short` has never been written.
-        if self.long.is_empty() { Some((self.short_length, self.short.first_chunk()?)) } else { None }
+    /// The string where the key is one string and nothing else.
+    pub(crate) fn as_one_string(&self) -> Option<&[u8]> {
+        match self.as_bytes() {
+            [b's', a, b, c, d, string @ ..] => {
+                let length = u32::from_le_bytes([*a, *b, *c, *d]);
+                // Who encodes several strings one after the other has more behind the first.
+                (string.len() as u64 == u64::from(length)).then_some(string)
+            }
+            _ => None,
+        }
     }
 
     #[inline]
@@ -173,8 +176,8 @@ impl Key {
 /// No key: the whole function has one limit.
 impl LimitKey for () {
     #[inline]
-    fn is_no_key(&self) -> bool {
-        true
+    fn stored(&self) -> StoredKey {
+        StoredKey::NONE
     }
 
     fn encode(&self, key: &mut Key) {
@@ -197,6 +200,14 @@ macro_rules! integers {
                     Err(_) => key.kind_and(b'U', wide::<$unsigned, u128>(*self).to_le_bytes()),
                 }
             }
+
+            #[inline]
+            fn stored(&self) -> StoredKey {
+                match u64::try_from(*self) {
+                    Ok(number) => StoredKey::of_number(number),
+                    Err(_) => StoredKey::new(&Key::of(self)),
+                }
+            }
         }
 
         impl LimitKey for $signed {
@@ -211,17 +222,35 @@ macro_rules! integers {
                     }
                 }
             }
+
+            #[inline]
+            fn stored(&self) -> StoredKey {
+                match u64::try_from(*self) {
+                    Ok(number) => StoredKey::of_number(number),
+                    Err(_) => StoredKey::new(&Key::of(self)),
+                }
+            }
         }
 
         impl LimitKey for $nonzero_unsigned {
             fn encode(&self, key: &mut Key) {
                 self.get().encode(key);
             }
+
+            #[inline]
+            fn stored(&self) -> StoredKey {
+                self.get().stored()
+            }
         }
 
         impl LimitKey for $nonzero_signed {
             fn encode(&self, key: &mut Key) {
                 self.get().encode(key);
+            }
+
+            #[inline]
+            fn stored(&self) -> StoredKey {
+                self.get().stored()
             }
         }
     )*};
@@ -262,12 +291,22 @@ impl LimitKey for str {
     fn encode(&self, key: &mut Key) {
         key.text(b's', self.as_bytes());
     }
+
+    #[inline]
+    fn stored(&self) -> StoredKey {
+        StoredKey::of_string(self.as_bytes())
+    }
 }
 
 impl LimitKey for String {
     #[inline]
     fn encode(&self, key: &mut Key) {
         self.as_str().encode(key);
+    }
+
+    #[inline]
+    fn stored(&self) -> StoredKey {
+        self.as_str().stored()
     }
 }
 
@@ -336,6 +375,11 @@ macro_rules! pointers {
             fn encode(&self, key: &mut Key) {
                 (**self).encode(key);
             }
+
+            #[inline]
+            fn stored(&self) -> StoredKey {
+                (**self).stored()
+            }
         }
     )*};
 }
@@ -344,6 +388,11 @@ pointers!(&K, &mut K, Box<K>, Rc<K>, Arc<K>);
 impl<K: LimitKey + ToOwned + ?Sized> LimitKey for Cow<'_, K> {
     fn encode(&self, key: &mut Key) {
         (**self).encode(key);
+    }
+
+    #[inline]
+    fn stored(&self) -> StoredKey {
+        (**self).stored()
     }
 }
 
@@ -434,6 +483,46 @@ mod tests {
         assert_eq!(bytes(&7u8), bytes(&&&7i128));
         assert_eq!(bytes(&-7i8), bytes(&-7isize));
         assert_eq!(bytes(&IpAddr::from([127, 0, 0, 1])), bytes(&Ipv4Addr::LOCALHOST));
+    }
+
+    #[test]
+    fn the_shortcut_makes_the_same_key() {
+        fn check<K: LimitKey + ?Sized>(value: &K) {
+            assert!(value.stored() == StoredKey::new(&Key::of(value)));
+        }
+        for number in [0, 1, 255, 1 << 56, u64::MAX] {
+            check(&number);
+            check(&number.cast_signed());
+            check(&u128::from(number));
+            check(&Some(number));
+            check(&NonZeroU64::new(number | 1).unwrap());
+        }
+        check(&i8::MIN);
+        check(&u128::MAX);
+        check(&i128::MIN);
+        for length in (0..40).chain([127, 128, 129, 1 << 17]) {
+            let text: String = ('a'..='z').cycle().take(length).collect();
+            check(text.as_str());
+            check(&text);
+            check(&Arc::<str>::from(text.as_str()));
+            check(&Cow::Borrowed(text.as_str()));
+            check(text.as_bytes());
+            check(&(text.as_str(), 1));
+        }
+        check(&());
+    }
+
+    #[test]
+    fn strings_one_after_the_other_are_not_one_string() {
+        struct Two(&'static str, &'static str);
+        impl LimitKey for Two {
+            fn encode(&self, key: &mut Key) {
+                self.0.encode(key);
+                self.1.encode(key);
+            }
+        }
+        assert!(Two("a", "b").stored() != "as\x01\0\0\0b".stored());
+        assert!(Two("a", "b").stored() != Two("ab", "").stored());
     }
 
     #[test]

@@ -7,6 +7,8 @@ mod clock;
 mod cost;
 mod counters;
 mod decision;
+#[cfg(test)]
+mod draw;
 mod installed;
 mod key;
 #[cfg(any(feature = "redis", feature = "tracing"))]
@@ -23,6 +25,7 @@ mod rejected;
 mod rule;
 mod rule_map;
 mod site;
+mod stored_key;
 mod strategy;
 mod system_clock;
 #[cfg(feature = "web")]

@@ -19,11 +19,15 @@ use crate::installed::Current;
 use crate::limiter::Answer;
 use crate::{Decision, Key, Site};
 
-/// Whether somebody wants to hear of the calls that go at once, too.
+/// Whether somebody wants to hear of the calls that go at once, too, or of keys as they were written.
 #[inline]
 pub(crate) fn sees_all_calls() -> bool {
     #[cfg(feature = "web")]
     if crate::web::collected::is_collecting() {
+        return true;
+    }
+    #[cfg(feature = "tracing")]
+    if events::keys_are_shown() {
         return true;
     }
     cfg!(feature = "metrics")
@@ -49,6 +53,14 @@ impl Observed {
         Self {
             #[cfg(feature = "tracing")]
             key: events::shown(key),
+        }
+    }
+
+    /// Whose key nobody asked to see.
+    pub(crate) fn unseen() -> Self {
+        Self {
+            #[cfg(feature = "tracing")]
+            key: None,
         }
     }
 

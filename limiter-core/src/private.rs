@@ -21,7 +21,8 @@ use crate::observe::{self, Observed};
 use crate::rule::least_capacity;
 use crate::site;
 pub use crate::site::Registered;
-use crate::site::{Mode, Options, Store};
+use crate::site::{Mode, Options, Own, Store};
+use crate::stored_key::StoredKey;
 pub use crate::{
     Call, Cost, Decision, FromRejected, Key, LimitKey, OnError, Quota, Rejected, Rule, Site, Strategy,
 };
@@ -62,22 +63,47 @@ pub fn enter<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl Cost
 /// and most calls can do without.
 #[inline]
 pub fn pass<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl Cost) -> Option<Stopped> {
-    if key.is_no_key() {
-        pass_with(site, Key::NONE, cost.permits())
+    let Some(own) = site.own() else { return pass_elsewhere(site, key, cost.permits()) };
+    let key = key.stored();
+    if key == StoredKey::NONE {
+        pass_keyless(site, own, cost.permits())
     } else {
-        pass_with(site, &Key::of(key), cost.permits())
+        pass_keyed(site, own, key, cost.permits())
     }
 }
 
-fn pass_with(site: &'static Site, key: &Key, cost: u64) -> Option<Stopped> {
-    let Some(table) = site.own_table() else { return stopped(ask(site, key, cost)) };
-    match table.pass(key, cost, site.options().longest_wait) {
-        None => {
-            site.count_passed();
-            None
-        }
-        Some(decision) => stopped(settle(site, installed::own(), Observed::new(key), decision)),
+/// Where a scope is open, or a limiter is installed, or somebody wants to see every decision.
+#[cold]
+fn pass_elsewhere<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: u64) -> Option<Stopped> {
+    stopped(ask(site, &Key::of(key), cost))
+}
+
+fn pass_keyed(site: &'static Site, own: &Own, key: StoredKey, cost: u64) -> Option<Stopped> {
+    if let Some(decision) = own.table.pass(key, cost) {
+        return stop(site, &decision);
     }
+    own.count_passed();
+    None
+}
+
+fn pass_keyless(site: &'static Site, own: &Own, cost: u64) -> Option<Stopped> {
+    if let Some(decision) = own.table.pass_keyless(cost) {
+        return stop(site, &decision);
+    }
+    own.count_passed();
+    None
+}
+
+/// What becomes of a call that does not go now.
+#[inline(never)]
+fn stop(site: &'static Site, decision: &Decision) -> Option<Stopped> {
+    let (limiter, observed) = (installed::own(), Observed::unseen());
+    if !decision.delay().is_zero() {
+        let answer = Answer::now(*decision);
+        return Some(Stopped::Later(Box::pin(wait(site, limiter, observed, answer))));
+    }
+    observed.settled(site, &limiter, decision);
+    site.settle(decision).map(|rejected| Stopped::Rejected(Some(rejected)))
 }
 
 #[inline]
@@ -95,7 +121,7 @@ fn ask(site: &'static Site, key: &Key, cost: u64) -> Entering {
     let rule = site.rule();
     let observed = Observed::new(key);
     let answer = match store {
-        Store::Local => Answer::now(limiter.local().decide_sync(rule, key, cost, longest_wait)),
+        Store::Local => Answer::now(limiter.local().decide_sync(rule, StoredKey::new(key), cost, longest_wait)),
         Store::Installed => limiter.decide(Call { rule, key, cost, longest_wait, on_error }),
     };
     match answer.known() {
@@ -109,7 +135,7 @@ fn ask(site: &'static Site, key: &Key, cost: u64) -> Entering {
 fn settle(site: &'static Site, limiter: Current, observed: Observed, decision: Decision) -> Entering {
     if decision.delay().is_zero() {
         observed.settled(site, &limiter, &decision);
-        Entering::Now(Some(site.settle(decision)))
+        Entering::Now(Some(site.settle(&decision).map_or(Ok(decision), Err)))
     } else {
         Entering::Later(Box::pin(wait(site, limiter, observed, Answer::now(decision))))
     }
@@ -123,7 +149,7 @@ async fn wait(
 ) -> Result<Decision, Rejected> {
     let decision = observe::answer(site, answer).await;
     observed.settled(site, &limiter, &decision);
-    let settled = site.settle(decision);
+    let rejected = site.settle(&decision);
     if !decision.delay().is_zero() && site.options().mode == Mode::Enforce {
         let turn = match site.options().store {
             Store::Installed => limiter.turn(&decision),
@@ -131,7 +157,7 @@ async fn wait(
         };
         observe::turn(site, &decision, turn).await;
     }
-    settled
+    rejected.map_or(Ok(decision), Err)
 }
 
 /// Asks whether this call of a function that is not async may go.
@@ -151,33 +177,43 @@ pub fn pass_sync<K: LimitKey + ?Sized>(
     key: &K,
     cost: impl Cost,
 ) -> Result<(), Rejected> {
-    if key.is_no_key() {
-        pass_sync_with(site, Key::NONE, cost.permits())
-    } else {
-        pass_sync_with(site, &Key::of(key), cost.permits())
+    let Some(own) = site.own() else { return pass_elsewhere_sync(site, key, cost.permits()) };
+    match pass_own_sync(own, key.stored(), cost.permits()) {
+        None => Ok(()),
+        Some(decision) => stop_sync(site, &decision),
     }
 }
 
-fn pass_sync_with(site: &'static Site, key: &Key, cost: u64) -> Result<(), Rejected> {
-    let Some(table) = site.own_table() else { return ask_sync(site, key, cost).map(drop) };
-    match table.pass(key, cost, Duration::ZERO) {
-        None => {
-            site.count_passed();
-            Ok(())
-        }
-        Some(decision) => {
-            Observed::new(key).settled(site, &installed::own(), &decision);
-            site.settle(decision).map(drop)
-        }
+#[cold]
+fn pass_elsewhere_sync<K: LimitKey + ?Sized>(
+    site: &'static Site,
+    key: &K,
+    cost: u64,
+) -> Result<(), Rejected> {
+    ask_sync(site, &Key::of(key), cost).map(drop)
+}
+
+fn pass_own_sync(own: &Own, key: StoredKey, cost: u64) -> Option<Decision> {
+    let stopped =
+        if key == StoredKey::NONE { own.table.pass_keyless(cost) } else { own.table.pass(key, cost) };
+    if stopped.is_none() {
+        own.count_passed();
     }
+    stopped
+}
+
+#[inline(never)]
+fn stop_sync(site: &'static Site, decision: &Decision) -> Result<(), Rejected> {
+    Observed::unseen().settled(site, &installed::own(), decision);
+    site.settle(decision).map_or(Ok(()), Err)
 }
 
 fn ask_sync(site: &'static Site, key: &Key, cost: u64) -> Result<Decision, Rejected> {
     site::sites();
     let limiter = installed::current();
-    let decision = limiter.local().decide_sync(site.rule(), key, cost, Duration::ZERO);
+    let decision = limiter.local().decide_sync(site.rule(), StoredKey::new(key), cost, Duration::ZERO);
     Observed::new(key).settled(site, &limiter, &decision);
-    site.settle(decision)
+    site.settle(&decision).map_or(Ok(decision), Err)
 }
 
 /// A call that does not go now: it is rejected, or not yet decided, or waits for its turn.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
+use crate::strategy::Standing;
 use crate::{DecidedBy, Decision, Quota, Reason, Rule};
 
 /// A call that was rejected: what a fallback gets as its last argument, and an error one can return.
@@ -27,10 +28,9 @@ pub struct Rejected {
     quota: u8,
     reason: Reason,
     decided_by: DecidedBy,
-    remaining: u64,
-    /// In nanoseconds, so that an error stays as small as errors should be.
-    retry_after: Option<u64>,
-    reset_after: u64,
+    standing: Standing,
+    /// In nanoseconds, so that an error stays as small as errors should be. Says nothing for other reasons than `Exceeded`.
+    retry_after: u64,
 }
 
 #[derive(Clone)]
@@ -69,9 +69,8 @@ impl Rejected {
             quota: decision.quota(),
             reason: decision.reason(),
             decided_by: decision.decided_by(),
-            remaining: decision.remaining(),
+            standing: decision.standing(),
             retry_after: decision.retry_after_nanos(),
-            reset_after: decision.reset_after_nanos(),
         }
     }
 
@@ -92,18 +91,18 @@ impl Rejected {
 
     /// How many permits are left: fewer than the call costs.
     pub fn remaining(&self) -> u64 {
-        self.remaining
+        self.standing.remaining()
     }
 
     /// After how long the same call could go at once, exactly, if nobody else calls; one that may wait is admitted that
     /// much earlier. Nothing where waiting would not help, or nobody knows.
     pub fn retry_after(&self) -> Option<Duration> {
-        self.retry_after.map(Duration::from_nanos)
+        (self.reason == Reason::Exceeded).then(|| Duration::from_nanos(self.retry_after))
     }
 
     /// After how long all permits are back, if nobody else calls.
     pub fn reset_after(&self) -> Duration {
-        Duration::from_nanos(self.reset_after)
+        Duration::from_nanos(self.standing.reset_after())
     }
 
     /// Why the call was rejected.
@@ -166,7 +165,7 @@ impl fmt::Debug for Rejected {
             .field("rule", &self.rule())
             .field("reason", &self.reason)
             .field("quota", &self.last_word())
-            .field("remaining", &self.remaining)
+            .field("remaining", &self.remaining())
             .field("retry_after", &self.retry_after())
             .field("reset_after", &self.reset_after())
             .field("decided_by", &self.decided_by)

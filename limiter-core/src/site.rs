@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use once_cell::sync::OnceCell;
 
-use crate::counters::Counters;
+use crate::counters::{Counters, Stripes};
 use crate::local::OwnTable;
 use crate::{Decision, OnError, Rejected, Rule, installed, observe};
 
@@ -19,9 +19,23 @@ pub struct Site {
     function: &'static str,
     counts: Counters,
     /// What the limiter of this process keeps for the rule, once a call has asked it.
-    own: OnceCell<OwnTable>,
+    own: OnceCell<Own>,
     #[cfg(feature = "metrics")]
     pub(crate) measures: crate::observe::Measures,
+}
+
+/// All that a call needs to be decided in this process and counted.
+pub(crate) struct Own {
+    pub(crate) table: OwnTable,
+    counts: &'static Stripes,
+}
+
+impl Own {
+    /// Counts a call that went at once.
+    #[inline]
+    pub(crate) fn count_passed(&self) {
+        self.counts.count_passed();
+    }
 }
 
 /// What the annotation says besides its rule.
@@ -182,30 +196,23 @@ impl Site {
     /// Where the calls of this site are decided if nobody else was installed, and nobody wants to see every decision: known
     /// to the site, so that it need not be looked up.
     #[inline]
-    pub(crate) fn own_table(&self) -> Option<&OwnTable> {
+    pub(crate) fn own(&'static self) -> Option<&'static Own> {
         if installed::is_anybody_else() || observe::sees_all_calls() {
             return None;
         }
         Some(self.own.get_or_init(|| {
             sites();
-            installed::process_wide().own_table(&self.rule)
+            let table = installed::process_wide().own_table(&self.rule, self.options.longest_wait);
+            Own { table, counts: self.counts.stripes() }
         }))
     }
 
-    /// Counts a call that went at once.
+    /// Counts a decision, and says what to tell the caller where it is a no that is acted upon.
     #[inline]
-    pub(crate) fn count_passed(&self) {
-        self.counts.count_passed();
-    }
-
-    /// Counts a decision, and turns it into what the function acts upon.
-    #[inline]
-    pub(crate) fn settle(&'static self, decision: Decision) -> Result<Decision, Rejected> {
-        self.counts.count(&decision);
-        match self.options.mode {
-            Mode::Enforce if !decision.is_allowed() => Err(Rejected::by_static(&self.rule, &decision)),
-            Mode::Enforce | Mode::Shadow => Ok(decision),
-        }
+    pub(crate) fn settle(&'static self, decision: &Decision) -> Option<Rejected> {
+        self.counts.count(decision);
+        let rejects = self.options.mode == Mode::Enforce && !decision.is_allowed();
+        rejects.then(|| Rejected::by_static(&self.rule, decision))
     }
 }
 

@@ -1,16 +1,15 @@
 //! The state of calls without a key.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::lock::Lock;
 use super::shard::States;
-use super::table::lock;
 use crate::strategy::{Room, Terms};
 
 /// Without a lock where the states fit one word: many threads meet here.
 pub(super) enum Keyless<S> {
     Word(Word),
-    Locked(Mutex<Locked<S>>),
+    Locked(Lock<Locked<S>>),
 }
 
 pub(super) struct Word {
@@ -33,7 +32,7 @@ impl<S> Keyless<S> {
         let states = S::fresh::<R>(terms);
         match states.to_word::<R>() {
             Some(word) => Self::Word(Word { states: AtomicU64::new(word), newest: AtomicU64::new(0) }),
-            None => Self::Locked(Mutex::new(Locked { states, newest: 0 })),
+            None => Self::Locked(Lock::new(Locked { states, newest: 0 })),
         }
     }
 
@@ -65,7 +64,7 @@ impl<S> Keyless<S> {
                 }
             }
             Self::Locked(locked) => {
-                let Locked { states, newest } = &mut *lock(locked);
+                let Locked { states, newest } = &mut *locked.lock();
                 *newest = now.max(*newest);
                 work(states, *newest)
             }

@@ -1,8 +1,9 @@
 //! The limiter of this process.
 
 mod keyless;
+mod lock;
 mod shard;
-mod stored_key;
+mod slots;
 mod table;
 
 use std::fmt;
@@ -10,10 +11,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use table::AnyTable;
+use table::{AnyTable, Buckets};
 
 use crate::limiter::{Answer, Call, Limiter};
 use crate::rule_map::RuleMap;
+use crate::stored_key::StoredKey;
 use crate::strategy::Question;
 use crate::{Clock, SystemClock};
 use crate::{Cost, Decision, Key, LimitKey, Rule};
@@ -63,17 +65,17 @@ impl LocalLimiter {
     /// Takes `cost` permits of `key`, or none.
     #[must_use = "a decision that nobody looks at limits nothing"]
     pub fn check_sync<K: LimitKey + ?Sized>(&self, rule: &Rule, key: &K, cost: impl Cost) -> Decision {
-        self.decide_sync(rule, &Key::of(key), cost.permits(), Duration::ZERO)
+        self.decide_sync(rule, key.stored(), cost.permits(), Duration::ZERO)
     }
 
     /// How a call of cost 1 would fare. It takes nothing.
     pub fn peek_sync<K: LimitKey + ?Sized>(&self, rule: &Rule, key: &K) -> Decision {
-        self.look_sync(rule, &Key::of(key))
+        self.look_sync(rule, key.stored())
     }
 
     /// Gives `key` all its permits back.
     pub fn reset_sync<K: LimitKey + ?Sized>(&self, rule: &Rule, key: &K) {
-        self.forget_sync(rule, &Key::of(key));
+        self.forget_sync(rule, key.stored());
     }
 
     /// How many keys of `rule` it holds: those with permits to get back, and idle ones that nobody needed the room of yet.
@@ -81,22 +83,34 @@ impl LocalLimiter {
         self.table(rule).live_keys()
     }
 
-    pub(crate) fn look_sync(&self, rule: &Rule, key: &Key) -> Decision {
+    pub(crate) fn look_sync(&self, rule: &Rule, key: StoredKey) -> Decision {
         self.table(rule).look(key, self.now())
     }
 
-    pub(crate) fn forget_sync(&self, rule: &Rule, key: &Key) {
+    pub(crate) fn forget_sync(&self, rule: &Rule, key: StoredKey) {
         self.table(rule).forget(key);
     }
 
-    pub(crate) fn decide_sync(&self, rule: &Rule, key: &Key, cost: u64, longest_wait: Duration) -> Decision {
-        let question = Question { now: self.now(), cost, longest_wait: ticks(longest_wait) };
-        self.table(rule).decide(key, question)
+    pub(crate) fn decide_sync(
+        &self,
+        rule: &Rule,
+        key: StoredKey,
+        cost: u64,
+        longest_wait: Duration,
+    ) -> Decision {
+        let question = Question { cost, longest_wait: ticks(longest_wait) };
+        self.table(rule).decide(key, self.now(), question)
     }
 
     /// What this limiter, which goes by the system's clock and lives for ever, keeps for `rule`.
-    pub(crate) fn own_table(&'static self, rule: &Rule) -> OwnTable {
-        OwnTable { table: self.table(rule), clock: SystemClock::default() }
+    pub(crate) fn own_table(&'static self, rule: &Rule, longest_wait: Duration) -> OwnTable {
+        let table = self.table(rule);
+        OwnTable {
+            table,
+            buckets: table.as_buckets(),
+            clock: SystemClock::default(),
+            longest_wait: ticks(longest_wait),
+        }
     }
 
     fn table(&self, rule: &Rule) -> &dyn AnyTable {
@@ -112,19 +126,39 @@ impl LocalLimiter {
     }
 }
 
-/// What the limiter of this process keeps for one rule.
+/// What the limiter of this process keeps for one rule, and how long calls under it may wait.
 pub(crate) struct OwnTable {
     table: &'static dyn AnyTable,
+    /// The same table.
+    buckets: Option<&'static Buckets>,
     clock: SystemClock,
+    longest_wait: u64,
 }
 
 impl OwnTable {
     /// Decides as [`LocalLimiter::decide_sync`] does, and says nothing where the call goes now.
-    #[inline]
-    pub(crate) fn pass(&self, key: &Key, cost: u64, longest_wait: Duration) -> Option<Decision> {
-        let question =
-            Question { now: self.clock.now().min(FAR_AWAY), cost, longest_wait: ticks(longest_wait) };
-        self.table.pass(key, question)
+    #[inline(always)]
+    pub(crate) fn pass(&self, key: StoredKey, cost: u64) -> Option<Decision> {
+        let (now, question) = (self.clock.now(), self.question(cost));
+        match self.buckets {
+            Some(buckets) => buckets.pass(key, now, question),
+            None => self.table.pass(key, now, question),
+        }
+    }
+
+    /// The same for a call without a key.
+    #[inline(always)]
+    pub(crate) fn pass_keyless(&self, cost: u64) -> Option<Decision> {
+        let (now, question) = (self.clock.now(), self.question(cost));
+        match self.buckets {
+            Some(buckets) => buckets.pass_keyless(now, question),
+            None => self.table.pass_keyless(now, question),
+        }
+    }
+
+    #[inline(always)]
+    fn question(&self, cost: u64) -> Question {
+        Question { cost, longest_wait: self.longest_wait }
     }
 }
 
@@ -149,15 +183,15 @@ impl fmt::Debug for LocalLimiter {
 
 impl Limiter for LocalLimiter {
     fn decide(&self, call: Call<'_>) -> Answer<Decision> {
-        Answer::now(self.decide_sync(call.rule, call.key, call.cost, call.longest_wait))
+        Answer::now(self.decide_sync(call.rule, StoredKey::new(call.key), call.cost, call.longest_wait))
     }
 
     fn look(&self, rule: &Rule, key: &Key) -> Answer<Decision> {
-        Answer::now(self.look_sync(rule, key))
+        Answer::now(self.look_sync(rule, StoredKey::new(key)))
     }
 
     fn forget(&self, rule: &Rule, key: &Key) -> Answer<()> {
-        self.forget_sync(rule, key);
+        self.forget_sync(rule, StoredKey::new(key));
         Answer::now(())
     }
 

@@ -1,34 +1,25 @@
 //! Some of the keys of a rule, and their states, behind one lock.
 //!
-//! A key is removed only when it is idle, that is when its state is as good as a fresh one. Where the table is full of
-//! busy keys, new keys go by the one state of the `crowd`. A key that comes while the crowd is busy starts with what the
-//! crowd has spent, since it may have been part of it: so nobody gets more than the limit by leaving the crowd.
+//! A key is removed only when it is idle, that is when its state is as good as a fresh one.
 
-use hashbrown::HashTable;
-
-use super::stored_key::StoredKey;
+use super::slots::{Bucket, PLACES, Secret, Slots};
+use crate::stored_key::StoredKey;
 use crate::strategy::{self, Room, Terms};
 
+/// The first keys stand beside the lock, so that a call comes upon one place of memory and not two.
+#[repr(C)]
 pub(super) struct Shard<S> {
-    slots: HashTable<Slot<S>>,
-    /// The state of all keys that found no room.
-    pub(super) crowd: S,
     /// The newest time seen here: an older one counts as this.
     pub(super) newest: u64,
-    /// Where the next sweep begins.
-    hand: usize,
-    /// Looking through all keys is worth it again from this time on.
-    search_after: u64,
     calls: u32,
-}
-
-struct Slot<S> {
-    key: StoredKey,
-    states: S,
+    /// Which of the further places the next sweep begins at.
+    hand: u32,
+    first: Bucket<S>,
+    further: Slots<S>,
 }
 
 /// The states of one key, one for each quota: in place where there is one quota, as there mostly is.
-pub(super) trait States<T>: AsRef<[T]> + AsMut<[T]> + Send + 'static {
+pub(super) trait States<T>: AsRef<[T]> + AsMut<[T]> + Default + Send + 'static {
     /// As many, so that the compiler knows how many there are.
     type Terms: AsRef<[Terms]> + Send + Sync;
 
@@ -56,7 +47,7 @@ pub(super) trait States<T>: AsRef<[T]> + AsMut<[T]> + Send + 'static {
     }
 }
 
-impl<T: Send + 'static> States<T> for [T; 1] {
+impl<T: Default + Send + 'static> States<T> for [T; 1] {
     type Terms = [Terms; 1];
 
     fn terms(terms: Box<[Terms]>) -> [Terms; 1] {
@@ -78,7 +69,7 @@ impl<T: Send + 'static> States<T> for [T; 1] {
     }
 }
 
-impl<T: Send + 'static> States<T> for Box<[T]> {
+impl<T: Default + Send + 'static> States<T> for Box<[T]> {
     type Terms = Box<[Terms]>;
 
     fn terms(terms: Box<[Terms]>) -> Box<[Terms]> {
@@ -92,102 +83,71 @@ impl<T: Send + 'static> States<T> for Box<[T]> {
 
 /// How many places a sweep looks at.
 const SWEEP: usize = 32;
-/// How many keys a shard may hold without being swept: they may well call again.
-const KEPT: usize = 64;
 /// For how long, in nanoseconds, an idle key is kept while there is no need of its place: it may well call again.
 const GRACE: u64 = 1_000_000_000;
-/// In a full shard, all keys are looked through at most so many times in the longest window.
-const SEARCHES_PER_WINDOW: u64 = 64;
 
-impl<S> Shard<S> {
-    pub(super) fn new<R: Room>(terms: &[Terms]) -> Self
-    where
-        S: States<R::State>,
-    {
-        let crowd = S::fresh::<R>(terms);
-        Self { slots: HashTable::new(), crowd, newest: 0, hand: 0, search_after: 0, calls: 0 }
+impl<S: Default> Shard<S> {
+    pub(super) fn new() -> Self {
+        Self { newest: 0, calls: 0, hand: 0, first: Bucket::default(), further: Slots::new() }
     }
 
     #[inline]
     pub(super) fn find(&mut self, hash: u64, key: StoredKey) -> Option<&mut S> {
-        self.slots.find_mut(hash, |slot| slot.key == key).map(|slot| &mut slot.states)
+        match self.first.find(hash, key) {
+            Some(states) => Some(states),
+            None => self.further.find(hash, key),
+        }
     }
 
-    pub(super) fn insert(&mut self, hash: u64, key: StoredKey, states: S, rehash: impl Fn(StoredKey) -> u64) {
-        self.slots.insert_unique(hash, Slot { key, states }, |slot| rehash(slot.key));
+    pub(super) fn insert(&mut self, secret: &Secret, key: StoredKey, states: S) {
+        if let Err(states) = self.first.insert(secret.hash(key), key, states) {
+            self.further.insert(secret, key, states);
+        }
+    }
+
+    /// The time of a call that came at `now`.
+    #[inline]
+    pub(super) fn advance(&mut self, now: u64) -> u64 {
+        self.newest = now.max(self.newest);
+        self.newest
     }
 
     /// Counts a call, and says whether it is one of every so many.
+    #[inline]
     pub(super) fn counts_to(&mut self, calls: u32) -> bool {
         self.calls = self.calls.wrapping_add(1);
         self.calls.is_multiple_of(calls)
     }
 
-    /// What a key without a place starts with: all permits, or what the crowd has left.
-    pub(super) fn first_states<R: Room>(&self, terms: &[Terms]) -> S
+    /// Looks at a few places and removes the keys that have been idle for a while. Returns how many that were.
+    pub(super) fn sweep<R: Room>(&mut self, terms: &[Terms], secret: &Secret) -> usize
     where
         S: States<R::State>,
     {
-        let mut states = S::fresh::<R>(terms);
-        if !strategy::is_idle::<R>(self.crowd.as_ref(), terms, self.newest) {
-            strategy::spend_as::<R>(states.as_mut(), self.crowd.as_ref(), terms, self.newest);
-        }
-        states
+        self.look_at::<R>(SWEEP, self.newest.saturating_sub(GRACE), terms, secret)
     }
 
-    /// A key has become idle out of turn.
-    pub(super) fn search_again(&mut self) {
-        self.search_after = 0;
-    }
-
-    /// Looks at a few places and removes the idle keys among them. Returns how many that were.
-    pub(super) fn sweep<R: Room>(&mut self, terms: &[Terms], rehash: impl Fn(StoredKey) -> u64) -> usize
+    /// Looks at all places and removes all idle keys. Returns how many that were.
+    pub(super) fn remove_idle<R: Room>(&mut self, terms: &[Terms], secret: &Secret) -> usize
     where
         S: States<R::State>,
     {
-        if self.slots.len() <= KEPT {
-            return 0;
-        }
-        self.look_at::<R>(SWEEP, self.newest.saturating_sub(GRACE), terms, rehash)
-    }
-
-    /// Looks at all places and removes all idle keys, unless that was done just before. Returns how many that were.
-    pub(super) fn remove_idle<R: Room>(&mut self, terms: &[Terms], rehash: impl Fn(StoredKey) -> u64) -> usize
-    where
-        S: States<R::State>,
-    {
-        if self.newest < self.search_after {
-            return 0;
-        }
-        let longest = terms.iter().map(|terms| terms.window).max().unwrap_or_default();
-        self.search_after = self.newest + longest.div_ceil(SEARCHES_PER_WINDOW);
-        self.look_at::<R>(usize::MAX, self.newest, terms, rehash)
+        self.look_at::<R>(usize::MAX, self.newest, terms, secret)
     }
 
     /// Removes the keys that have been idle since `time`.
-    fn look_at<R: Room>(
-        &mut self,
-        places: usize,
-        time: u64,
-        terms: &[Terms],
-        rehash: impl Fn(StoredKey) -> u64,
-    ) -> usize
+    fn look_at<R: Room>(&mut self, places: usize, time: u64, terms: &[Terms], secret: &Secret) -> usize
     where
         S: States<R::State>,
     {
-        let (all, before) = (self.slots.num_buckets(), self.slots.len());
+        let is_idle = |states: &S| strategy::is_idle::<R>(states.as_ref(), terms, time);
+        let mut removed = (0..PLACES).filter(|&place| self.first.remove_if(place, is_idle).is_some()).count();
+        let all = self.further.places();
         for _ in 0..places.min(all) {
-            self.hand = if self.hand + 1 < all { self.hand + 1 } else { 0 };
-            if let Ok(slot) = self.slots.get_bucket_entry(self.hand)
-                && strategy::is_idle::<R>(slot.get().states.as_ref(), terms, time)
-            {
-                slot.remove();
-            }
+            self.hand = if (self.hand as usize) + 1 < all { self.hand + 1 } else { 0 };
+            removed += usize::from(self.further.remove_if(secret, self.hand as usize, is_idle));
         }
-        let left = self.slots.len();
-        if left < all / 4 {
-            self.slots.shrink_to(left + left / 2, |slot| rehash(slot.key));
-        }
-        before - left
+        self.further.shrink(secret);
+        removed
     }
 }

@@ -1,28 +1,36 @@
 //! The keys of one rule, spread over shards.
 
-use std::hash::BuildHasher as _;
+use std::any::Any;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use hashbrown::DefaultHashBuilder;
 use once_cell::sync::OnceCell;
+use spin::mutex::SpinMutexGuard;
 
 use super::keyless::Keyless;
+use super::lock::Lock;
 use super::shard::{Shard, States};
-use super::stored_key::StoredKey;
-use crate::strategy::{self, Question, Room, Terms, Visitor, token_bucket};
-use crate::{Decision, Key, Rule};
+use super::slots::Secret;
+use crate::stored_key::StoredKey;
+use crate::strategy::{self, Question, Room, Terms, Visitor, sliding_window, token_bucket};
+use crate::{Decision, Rule};
 
 /// The table of a rule, whatever its strategy.
-pub(super) trait AnyTable: Send + Sync {
+pub(super) trait AnyTable: Send + Sync + 'static {
     /// [`decide`](Self::decide), which says nothing where the call goes now.
-    fn pass(&self, key: &Key, question: Question) -> Option<Decision>;
-    fn decide(&self, key: &Key, question: Question) -> Decision;
-    fn look(&self, key: &Key, now: u64) -> Decision;
-    fn forget(&self, key: &Key);
+    fn pass(&self, key: StoredKey, now: u64, question: Question) -> Option<Decision>;
+    /// The same for calls without a key.
+    fn pass_keyless(&self, now: u64, question: Question) -> Option<Decision>;
+    fn decide(&self, key: StoredKey, now: u64, question: Question) -> Decision;
+    fn look(&self, key: StoredKey, now: u64) -> Decision;
+    fn forget(&self, key: StoredKey);
     fn live_keys(&self) -> usize;
+    /// This table, where it is one of those that most calls are decided in: they need no detour.
+    fn as_buckets(&self) -> Option<&Buckets>;
 }
+
+/// The table of a rule with one bucket for each key, at a rate of most.
+pub(super) type Buckets = Table<token_bucket::whole::Room, [token_bucket::whole::Level; 1]>;
 
 /// A table for `rule` that holds at most `max_keys` keys.
 pub(super) fn of(rule: &Rule, max_keys: usize) -> Box<dyn AnyTable> {
@@ -41,6 +49,8 @@ impl Visitor for Build<'_> {
         let terms = Terms::of(self.rule);
         if R::HAS_BURST && terms.iter().all(token_bucket::whole::Room::suits) {
             self.build::<token_bucket::whole::Room>(terms)
+        } else if R::HAS_SAMPLES && terms.iter().all(sliding_window::packed::Room::suits) {
+            self.build::<sliding_window::packed::Room>(terms)
         } else {
             self.build::<R>(terms)
         }
@@ -56,32 +66,38 @@ impl Build<'_> {
     }
 }
 
-struct Table<R: Room, S: States<R::State>> {
+pub(super) struct Table<R: Room, S: States<R::State>> {
     terms: S::Terms,
     max_keys: usize,
     /// How many keys all shards hold together, or are about to.
     keys: AtomicUsize,
     shards: OnceCell<Box<[Padded<S>]>>,
-    /// Keyed at random: keys are chosen by strangers, who must not be able to choose them into one place.
-    hasher: DefaultHashBuilder,
+    secret: Secret,
     /// Which shard is looked through next.
     next_swept: AtomicUsize,
+    /// Looking for idle keys is worth it again from this time on.
+    search_after: AtomicU64,
+    /// The state of all keys that found no room.
+    crowd: Lock<S>,
     /// For calls without a key.
     keyless: Keyless<S>,
     room: PhantomData<fn() -> R>,
 }
 
 /// A shard has cache lines of its own, so that threads in different shards do not slow each other down.
-#[repr(align(128))]
-struct Padded<S>(Mutex<Shard<S>>);
+#[repr(align(64))]
+struct Padded<S>(Lock<Shard<S>>);
 
-/// About how many keys a shard is meant for: few enough to grow without a pause that anybody notices.
-const KEYS_IN_A_SHARD: usize = 16_384;
-const MOST_SHARDS: usize = 1024;
-/// How many other shards are looked through for an idle key where one has none.
-const SHARDS_ASKED: usize = 8;
+/// About how many keys a shard is meant for. Few: the first of them are found fastest, threads seldom meet in one shard, and
+/// it grows without a pause that anybody notices.
+const KEYS_IN_A_SHARD: usize = 256;
+const MOST_SHARDS: usize = 4096;
+/// Where there is no room, as many shards are looked through for idle keys.
+const SHARDS_SEARCHED: usize = 64;
+/// All keys of a full table are looked through at most so many times in the longest window.
+const SEARCHES_PER_WINDOW: u64 = 64;
 /// Every so many calls to a shard, some places of the table are looked at for idle keys.
-const CALLS_PER_SWEEP: u32 = 64;
+const CALLS_PER_SWEEP: u32 = 128;
 
 impl<R: Room, S: States<R::State>> Table<R, S> {
     fn new(terms: Box<[Terms]>, max_keys: usize) -> Self {
@@ -89,8 +105,10 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
             keyless: Keyless::new::<R>(&terms),
             keys: AtomicUsize::new(0),
             shards: OnceCell::new(),
-            hasher: DefaultHashBuilder::default(),
+            secret: Secret::new(),
             next_swept: AtomicUsize::new(0),
+            search_after: AtomicU64::new(0),
+            crowd: Lock::new(S::fresh::<R>(&terms)),
             room: PhantomData,
             terms: S::terms(terms),
             max_keys,
@@ -103,23 +121,11 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
     }
 
     #[inline]
-    fn hash(&self, key: StoredKey) -> u64 {
-        key.hash(self.hasher.build_hasher())
-    }
-
-    #[inline]
     fn shards(&self) -> &[Padded<S>] {
         self.shards.get_or_init(|| {
             let count = (self.max_keys / KEYS_IN_A_SHARD).next_power_of_two().min(MOST_SHARDS);
-            (0..count).map(|_| Padded(Mutex::new(Shard::new::<R>(self.terms())))).collect()
+            (0..count).map(|_| Padded(Lock::new(Shard::new()))).collect()
         })
-    }
-
-    /// Which shard has the key, by bits that the shard itself does not place it by.
-    #[inline]
-    fn home(&self, hash: u64) -> usize {
-        let spread = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
-        usize::try_from(spread).expect("16 bits fit") & (self.shards().len() - 1)
     }
 
     /// Counts one more key, if there is room for it, or can be made without hurting anybody.
@@ -128,29 +134,49 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
             let more = |keys| (keys < self.max_keys).then_some(keys + 1);
             self.keys.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
         };
-        let found_room = |shard: &mut Shard<S>| {
-            let removed = shard.remove_idle::<R>(self.terms(), |key| self.hash(key));
+        reserved() || (self.search(home, shard) && reserved())
+    }
+
+    /// Looks for idle keys in this shard and some others, unless that was done just before, and says whether it found any.
+    fn search(&self, home: usize, shard: &mut Shard<S>) -> bool {
+        if shard.newest < self.search_after.load(Ordering::Relaxed) {
+            return false;
+        }
+        let found = |shard: &mut Shard<S>| {
+            let removed = shard.remove_idle::<R>(self.terms(), &self.secret);
             self.keys.fetch_sub(removed, Ordering::Relaxed);
             removed > 0
         };
-        if reserved() {
+        let shards = self.shards().len();
+        let searched = shards.min(SHARDS_SEARCHED);
+        if found(shard) || (0..searched).any(|_| self.with_next(home, shard, found) == Some(true)) {
             return true;
         }
-        // Other shards are not waited for, so that nobody can deadlock.
-        let _ = found_room(shard)
-            || (0..SHARDS_ASKED).any(|_| self.with_next(home, shard, found_room) == Some(true));
-        reserved()
+        let longest = self.terms().iter().map(|terms| terms.window).max().unwrap_or_default();
+        let pause = longest.div_ceil(SEARCHES_PER_WINDOW) / shards.div_ceil(searched) as u64;
+        self.search_after.store(shard.newest + pause, Ordering::Relaxed);
+        false
     }
 
-    /// The shard for a call at `now`.
+    /// The shard of a key, and which it is.
     #[inline]
-    fn enter(&self, home: usize, now: u64) -> MutexGuard<'_, Shard<S>> {
-        let mut shard = lock(&self.shards()[home].0);
-        shard.newest = now.max(shard.newest);
-        if shard.counts_to(CALLS_PER_SWEEP) {
-            self.sweep(home, &mut shard);
-        }
-        shard
+    fn shard(&self, hash: u64) -> (usize, SpinMutexGuard<'_, Shard<S>>) {
+        let shards = self.shards();
+        let home = home(hash, shards);
+        (home, shards[home].0.lock())
+    }
+
+    #[cold]
+    fn pass_new(
+        &self,
+        home: usize,
+        shard: &mut Shard<S>,
+        key: StoredKey,
+        now: u64,
+        question: Question,
+    ) -> Option<Decision> {
+        let decision = self.decide_new(home, shard, key, now, question);
+        Some(decision).filter(|decision| !decision.is_allowed() || !decision.delay().is_zero())
     }
 
     /// Decides for a key that has no place yet, and gives it one if it takes anything.
@@ -159,27 +185,39 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
         &self,
         home: usize,
         shard: &mut Shard<S>,
-        (hash, key): (u64, StoredKey),
+        key: StoredKey,
+        now: u64,
         question: Question,
     ) -> Decision {
-        let mut states = shard.first_states::<R>(self.terms());
-        let decision = strategy::decide::<R>(states.as_mut(), self.terms(), question);
+        let mut states = self.first_states(now);
+        let decision = strategy::decide::<R>(states.as_mut(), self.terms(), now, question);
         if question.cost == 0 {
             return decision;
         }
         // The copy knows how much the crowd has spent, but only the crowd itself knows since when.
         if !decision.is_allowed() || !self.reserve(home, shard) {
-            return strategy::decide::<R>(shard.crowd.as_mut(), self.terms(), question);
+            return strategy::decide::<R>(self.crowd.lock().as_mut(), self.terms(), now, question);
         }
-        shard.insert(hash, key, states, |key| self.hash(key));
+        shard.insert(&self.secret, key, states);
         decision
+    }
+
+    /// What a key without a place starts with: all permits, or what the crowd has left, since it may have been part of it. So
+    /// nobody gets more than the limit by leaving the crowd.
+    fn first_states(&self, now: u64) -> S {
+        let mut states = S::fresh::<R>(self.terms());
+        let crowd = self.crowd.lock();
+        if !strategy::is_idle::<R>(crowd.as_ref(), self.terms(), now) {
+            strategy::spend_as::<R>(states.as_mut(), crowd.as_ref(), self.terms(), now);
+        }
+        states
     }
 
     /// Gives idle keys back while there is no hurry, all over the table, wherever calls come in.
     #[cold]
     fn sweep(&self, home: usize, shard: &mut Shard<S>) {
         let sweep = |shard: &mut Shard<S>| {
-            let removed = shard.sweep::<R>(self.terms(), |key| self.hash(key));
+            let removed = shard.sweep::<R>(self.terms(), &self.secret);
             self.keys.fetch_sub(removed, Ordering::Relaxed);
         };
         self.with_next(home, shard, sweep);
@@ -196,99 +234,106 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
         if next == home {
             return Some(work(shard));
         }
-        let mut other = self.shards()[next].0.try_lock().ok()?;
-        other.newest = other.newest.max(shard.newest);
+        let mut other = self.shards()[next].0.try_lock()?;
+        other.advance(shard.newest);
         Some(work(&mut other))
     }
 }
 
+/// Which shard has the key, by bits that the shard itself does not place it by.
+#[inline]
+fn home<S>(hash: u64, shards: &[Padded<S>]) -> usize {
+    #[expect(clippy::cast_possible_truncation, reason = "the lower bits will do")]
+    return hash as usize & (shards.len() - 1);
+}
+
 impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
-    fn pass(&self, key: &Key, question: Question) -> Option<Decision> {
-        let Question { now, cost, .. } = question;
-        if key.as_bytes().is_empty() {
-            let goes = |states: &mut S, now| strategy::goes::<R>(states.as_mut(), self.terms(), now, cost);
-            return if self.keyless.with::<R, bool>(now, goes) {
-                None
-            } else {
-                Some(self.decide(key, question))
-            };
+    #[inline(always)]
+    fn pass(&self, key: StoredKey, now: u64, question: Question) -> Option<Decision> {
+        let hash = self.secret.hash(key);
+        let (home, mut shard) = self.shard(hash);
+        let now = shard.advance(now);
+        if shard.counts_to(CALLS_PER_SWEEP) {
+            self.sweep(home, &mut shard);
         }
-        let key = StoredKey::new(key);
-        let hash = self.hash(key);
-        let home = self.home(hash);
-        let mut shard = self.enter(home, now);
-        let question = Question { now: shard.newest, ..question };
-        let Some(states) = shard.find(hash, key) else {
-            let decision = self.decide_new(home, &mut shard, (hash, key), question);
-            return Some(decision).filter(|decision| !decision.is_allowed() || !decision.delay().is_zero());
-        };
-        if strategy::goes::<R>(states.as_mut(), self.terms(), question.now, cost) {
-            return None;
+        match shard.find(hash, key) {
+            Some(states) => strategy::pass::<R>(states.as_mut(), self.terms(), now, question),
+            None => self.pass_new(home, &mut shard, key, now, question),
         }
-        Some(strategy::decide::<R>(states.as_mut(), self.terms(), question))
     }
 
-    fn decide(&self, key: &Key, question: Question) -> Decision {
-        if key.as_bytes().is_empty() {
-            return self.keyless.with::<R, Decision>(question.now, |states, now| {
-                strategy::decide::<R>(states.as_mut(), self.terms(), Question { now, ..question })
+    #[inline]
+    fn pass_keyless(&self, now: u64, question: Question) -> Option<Decision> {
+        let goes = |states: &mut S, now| {
+            strategy::goes::<R>(states.as_mut(), self.terms(), now, question.cost).is_ok()
+        };
+        // A decision would be carried around for nothing; the few that do not go are looked at once more.
+        if self.keyless.with::<R, bool>(now, goes) {
+            None
+        } else {
+            Some(self.decide(StoredKey::NONE, now, question))
+        }
+    }
+
+    fn decide(&self, key: StoredKey, now: u64, question: Question) -> Decision {
+        if key == StoredKey::NONE {
+            return self.keyless.with::<R, Decision>(now, |states, now| {
+                strategy::decide::<R>(states.as_mut(), self.terms(), now, question)
             });
         }
-        let key = StoredKey::new(key);
-        let hash = self.hash(key);
-        let home = self.home(hash);
-        let mut shard = self.enter(home, question.now);
-        let question = Question { now: shard.newest, ..question };
+        let hash = self.secret.hash(key);
+        let (home, mut shard) = self.shard(hash);
+        let now = shard.advance(now);
+        if shard.counts_to(CALLS_PER_SWEEP) {
+            self.sweep(home, &mut shard);
+        }
         match shard.find(hash, key) {
-            Some(states) => strategy::decide::<R>(states.as_mut(), self.terms(), question),
-            None => self.decide_new(home, &mut shard, (hash, key), question),
+            Some(states) => strategy::decide::<R>(states.as_mut(), self.terms(), now, question),
+            None => self.decide_new(home, &mut shard, key, now, question),
         }
     }
 
-    fn look(&self, key: &Key, now: u64) -> Decision {
+    fn look(&self, key: StoredKey, now: u64) -> Decision {
         let look = |states: &mut S, now| strategy::look::<R>(states.as_ref(), self.terms(), now);
-        if key.as_bytes().is_empty() {
+        if key == StoredKey::NONE {
             return self.keyless.with::<R, Decision>(now, look);
         }
-        let key = StoredKey::new(key);
-        let hash = self.hash(key);
-        let mut shard = lock(&self.shards()[self.home(hash)].0);
-        shard.newest = shard.newest.max(now);
-        let now = shard.newest;
+        let hash = self.secret.hash(key);
+        let (_, mut shard) = self.shard(hash);
+        let now = shard.advance(now);
         match shard.find(hash, key) {
             Some(states) => look(states, now),
-            None => look(&mut shard.crowd, now),
+            None => look(&mut self.crowd.lock(), now),
         }
     }
 
-    fn forget(&self, key: &Key) {
-        if key.as_bytes().is_empty() {
+    fn forget(&self, key: StoredKey) {
+        if key == StoredKey::NONE {
             return self.keyless.with::<R, ()>(0, |states, _| *states = S::fresh::<R>(self.terms()));
         }
-        let key = StoredKey::new(key);
-        let hash = self.hash(key);
-        let mut shard = lock(&self.shards()[self.home(hash)].0);
+        let hash = self.secret.hash(key);
+        let (_, mut shard) = self.shard(hash);
         // It keeps its place: without one it might have to go with the crowd.
         if let Some(states) = shard.find(hash, key) {
             *states = S::fresh::<R>(self.terms());
-            shard.search_again();
+            // It has become idle out of turn.
+            self.search_after.store(0, Ordering::Relaxed);
         }
     }
 
     fn live_keys(&self) -> usize {
         self.keys.load(Ordering::Relaxed)
     }
-}
 
-/// A panic in the middle of a decision is a bug of ours; the state is numbers only, and stays usable.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    fn as_buckets(&self) -> Option<&Buckets> {
+        (self as &dyn Any).downcast_ref()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Quota, Strategy};
+    use crate::{LimitKey as _, Quota, Strategy};
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -299,16 +344,16 @@ mod tests {
 
     impl<R: Room, S: States<R::State>> Table<R, S> {
         fn admits(&self, key: &[u8], now: u64, cost: u64) -> bool {
-            self.decide(&Key::of(key), Question { now, cost, longest_wait: 0 }).is_allowed()
+            self.decide(key.stored(), now, Question { cost, longest_wait: 0 }).is_allowed()
         }
 
         fn home_of(&self, key: &[u8]) -> usize {
-            self.home(self.hash(StoredKey::new(&Key::of(key))))
+            home(self.secret.hash(key.stored()), self.shards())
         }
 
         fn has_place(&self, key: &[u8]) -> bool {
-            let stored = StoredKey::new(&Key::of(key));
-            lock(&self.shards()[self.home_of(key)].0).find(self.hash(stored), stored).is_some()
+            let stored = key.stored();
+            self.shard(self.secret.hash(stored)).1.find(self.secret.hash(stored), stored).is_some()
         }
     }
 
@@ -323,7 +368,7 @@ mod tests {
         type Output = ();
 
         fn visit<R: Room>(self) {
-            for (max_keys, shards) in [(0, 1), (16_384, 1), (32_768, 2), (1_000_000, 64), (usize::MAX, 1024)]
+            for (max_keys, shards) in [(0, 1), (256, 1), (512, 2), (1_000_000, 4096), (usize::MAX, 4096)]
             {
                 let table = table::<R>(Strategy::TokenBucket, max_keys);
                 assert_eq!(table.shards().len(), shards, "for {max_keys} keys");
@@ -355,7 +400,7 @@ mod tests {
             }
             assert_eq!(table.keys.load(Ordering::Relaxed), table.max_keys);
             // A sweep would find room as well, by and by: the next one is far.
-            let mut shard = lock(&table.shards()[here].0);
+            let mut shard = table.shards()[here].0.lock();
             while !shard.counts_to(CALLS_PER_SWEEP) {}
             drop(shard);
             // Each of them looks into one shard besides its own.
@@ -408,7 +453,7 @@ mod tests {
     /// The short way of annotated functions is the same way: it says nothing of calls that go now, and else the same.
     #[test]
     fn the_short_way_decides_as_the_long_one() {
-        let keys = [Key::of(&()), Key::of(&1u64), Key::of("a key that is longer than what is stored whole")];
+        let keys = [().stored(), 1u64.stored(), "a key that is longer than what is stored whole".stored()];
         for &strategy in Strategy::ALL {
             for quotas in [&["3/4s"][..], &["4/4s"], &["4/4s", "9/20s"]] {
                 let quotas: Vec<Quota> = quotas.iter().map(|quota| quota.parse().unwrap()).collect();
@@ -418,11 +463,11 @@ mod tests {
                 for call in 0..3_000u64 {
                     now += (call * call % 7) * SECOND / 5;
                     let (cost, longest_wait) = (call % 6, (call % 3) * SECOND / 2);
-                    let question = Question { now, cost, longest_wait };
-                    for key in &keys {
-                        let decision = long.decide(key, question);
+                    let question = Question { cost, longest_wait };
+                    for key in keys {
+                        let decision = long.decide(key, now, question);
                         let goes_now = decision.is_allowed() && decision.delay().is_zero();
-                        let passed = short.pass(key, question);
+                        let passed = if key == StoredKey::NONE { short.pass_keyless(now, question) } else { short.pass(key, now, question) };
                         let expected = (!goes_now).then(|| format!("{decision:?}"));
                         assert_eq!(
                             passed.map(|decision| format!("{decision:?}")),

@@ -15,12 +15,17 @@ pub fn trace_keys(show: bool) {
     KEYS_ARE_SHOWN.store(show, Ordering::Relaxed);
 }
 
+#[inline]
+pub(super) fn keys_are_shown() -> bool {
+    KEYS_ARE_SHOWN.load(Ordering::Relaxed)
+}
+
 /// Longer keys are not shown.
 const LONGEST: usize = 200;
 
 /// The key as text that breaks no line, where keys are to be seen.
 pub(super) fn shown(key: &Key) -> Option<String> {
-    if !KEYS_ARE_SHOWN.load(Ordering::Relaxed) {
+    if !keys_are_shown() {
         return None;
     }
     let length = key.as_bytes().len();

@@ -13,7 +13,7 @@ pub(crate) mod lua;
 #[cfg(all(test, feature = "redis"))]
 mod lua_tests;
 mod sliding_log;
-mod sliding_window;
+pub(crate) mod sliding_window;
 mod standing;
 mod terms;
 pub(crate) mod token_bucket;
@@ -30,7 +30,8 @@ use crate::Decision;
 /// Times are ticks of any one length since any one point; `now` and `at` never decrease from call to call, which the
 /// caller sees to.
 pub(crate) trait Room: 'static {
-    type State: Send + 'static;
+    /// One by default is vacant: it takes no memory of its own, and is made fresh before it is used.
+    type State: Default + Send + 'static;
 
     /// Whether a quota may have a burst of its own.
     const HAS_BURST: bool = false;
@@ -145,18 +146,63 @@ pub(crate) trait Visitor {
     fn visit<R: Room>(self) -> Self::Output;
 }
 
-/// When, what, and how patiently a call asks.
+/// What, and how patiently, a call asks.
 #[derive(Clone, Copy)]
 pub(crate) struct Question {
-    pub(crate) now: u64,
     pub(crate) cost: u64,
     pub(crate) longest_wait: u64,
 }
 
 /// Decides a call of several quotas, each with its own state: it takes from all of them, or from none.
-pub(crate) fn decide<R: Room>(states: &mut [R::State], terms: &[Terms], question: Question) -> Decision {
-    let Question { now, cost, longest_wait } = question;
-    let (turn, quota) = match latest::<R>(states, terms, now, cost) {
+pub(crate) fn decide<R: Room>(
+    states: &mut [R::State],
+    terms: &[Terms],
+    now: u64,
+    question: Question,
+) -> Decision {
+    let found = latest::<R>(states, terms, now, question.cost);
+    conclude::<R>(states, terms, now, question, found)
+}
+
+/// [`decide`], which says nothing of a call that goes now: most do, and a decision is large.
+#[inline]
+pub(crate) fn pass<R: Room>(
+    states: &mut [R::State],
+    terms: &[Terms],
+    now: u64,
+    question: Question,
+) -> Option<Decision> {
+    let found = goes::<R>(states, terms, now, question.cost).err()?;
+    Some(conclude::<R>(states, terms, now, question, found))
+}
+
+/// Lets a call go that may go now.
+#[inline]
+pub(crate) fn goes<R: Room>(
+    states: &mut [R::State],
+    terms: &[Terms],
+    now: u64,
+    cost: u64,
+) -> Result<(), Latest> {
+    match latest::<R>(states, terms, now, cost) {
+        Ok((turn, _)) if turn == now => {
+            take::<R>(states, terms, turn, cost);
+            Ok(())
+        }
+        found => Err(found),
+    }
+}
+
+/// What becomes of a call, given the latest of its earliest times. Apart, so that calls that go now stay short.
+#[inline(never)]
+fn conclude<R: Room>(
+    states: &mut [R::State],
+    terms: &[Terms],
+    now: u64,
+    Question { cost, longest_wait }: Question,
+    found: Latest,
+) -> Decision {
+    let (turn, quota) = match found {
         Ok(found) => found,
         Err(too_small) => return Decision::too_costly(too_small, stand::<R>(states, terms, now)),
     };
@@ -166,17 +212,6 @@ pub(crate) fn decide<R: Room>(states: &mut [R::State], terms: &[Terms], question
     }
     take::<R>(states, terms, turn, cost);
     Decision::allowed(quota, turn, delay, stand::<R>(states, terms, now))
-}
-
-/// Lets a call go that may go now, and says whether it went: [`decide`] for most calls, without the words.
-#[inline]
-pub(crate) fn goes<R: Room>(states: &mut [R::State], terms: &[Terms], now: u64, cost: u64) -> bool {
-    let goes =
-        states.iter().zip(terms).all(|(state, terms)| R::earliest(state, terms, now, cost) == Some(now));
-    if goes {
-        take::<R>(states, terms, now, cost);
-    }
-    goes
 }
 
 #[inline]
@@ -218,7 +253,10 @@ pub(crate) fn spend_as<R: Room>(states: &mut [R::State], others: &[R::State], te
 }
 
 /// The latest of the earliest times of all quotas, and which quota has it; or the quota that can never pay the cost.
-fn latest<R: Room>(states: &[R::State], terms: &[Terms], now: u64, cost: u64) -> Result<(u64, u8), u8> {
+type Latest = Result<(u64, u8), u8>;
+
+#[inline]
+fn latest<R: Room>(states: &[R::State], terms: &[Terms], now: u64, cost: u64) -> Latest {
     let mut latest = (now, 0);
     for (quota, (state, terms)) in (0..).zip(states.iter().zip(terms)) {
         let turn = R::earliest(state, terms, now, cost).ok_or(quota)?;
@@ -229,6 +267,7 @@ fn latest<R: Room>(states: &[R::State], terms: &[Terms], now: u64, cost: u64) ->
     Ok(latest)
 }
 
+#[inline]
 fn stand<R: Room>(states: &[R::State], terms: &[Terms], now: u64) -> Standing {
     let mut all = states.iter().zip(terms).map(|(state, terms)| R::standing(state, terms, now));
     let first = all.next().expect("a rule has at least one quota");

@@ -5,7 +5,7 @@ use super::{Standing, Terms};
 pub(crate) struct Room;
 
 /// The window of the last call, which lies in the future while that call waits for its turn.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct State {
     start: u64,
     /// Permits taken in this window. Nothing was ever taken while this is 0.

@@ -10,7 +10,7 @@ pub(crate) struct Room;
 ///
 /// Calls go in order, so a call only ever meets those of the window that ends with the last one, or later. Older ones
 /// are dropped when a call goes.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Log {
     /// Calls counted together, oldest first, without the newest: most calls need not look here.
     older: VecDeque<Counter>,
@@ -24,7 +24,7 @@ pub(crate) struct Log {
     base: u64,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Counter {
     /// When the last of its calls went: its permits come back one window later.
     last: u64,
@@ -98,8 +98,7 @@ impl Log {
     /// An empty log with room for `counters` of them.
     pub(super) fn with_room_for(counters: u64) -> Self {
         let older = usize::try_from(counters.saturating_sub(1)).unwrap_or(usize::MAX);
-        let newest = Counter { last: 0, total: 0 };
-        Self { older: VecDeque::with_capacity(older), oldest: 0, newest, opened: 0, base: 0 }
+        Self { older: VecDeque::with_capacity(older), ..Self::default() }
     }
 
     /// A counter is opened to count something.

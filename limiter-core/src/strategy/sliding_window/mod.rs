@@ -1,5 +1,7 @@
 #![doc = include_str!("README.md")]
 
+pub(crate) mod packed;
+
 use super::sliding_log::{self, Log};
 use super::{Standing, Terms};
 

@@ -49,7 +49,7 @@ impl super::Room for Room {
     fn standing(level: &Level, terms: &Terms, now: u64) -> Standing {
         let level = level.empty_at().saturating_sub(moment(now, terms));
         let spare = weight(terms.capacity, terms).saturating_sub(level);
-        Standing::fractions((spare, terms.window), (level, terms.permits))
+        Standing::whole(divide_down(spare, terms.window), divide_up(level, terms.permits))
     }
 }
 
@@ -64,11 +64,18 @@ impl Level {
     }
 }
 
-/// Most waits fit in a word, and words are divided much faster.
+/// Most numbers fit in a word, and words are divided much faster.
 fn divide_up(above: u128, below: u64) -> u64 {
     match u64::try_from(above) {
         Ok(above) => above.div_ceil(below),
         Err(_) => u64::try_from(above.div_ceil(u128::from(below))).unwrap_or(u64::MAX),
+    }
+}
+
+fn divide_down(above: u128, below: u64) -> u64 {
+    match u64::try_from(above) {
+        Ok(above) => above / below,
+        Err(_) => u64::try_from(above / u128::from(below)).unwrap_or(u64::MAX),
     }
 }
 

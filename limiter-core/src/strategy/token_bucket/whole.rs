@@ -54,7 +54,7 @@ impl AnyRoom for Room {
     fn standing(level: &Level, terms: &Terms, now: u64) -> Standing {
         let level = level.empty_at.saturating_sub(now);
         let spare = (terms.capacity * terms.interval).saturating_sub(level);
-        Standing::fractions((spare.into(), terms.interval), (level.into(), 1))
+        Standing::fraction(spare, terms.interval, level)
     }
 
     /// Each call raises the level by its cost, and goes only if it is then no higher above its own time than the top. So
@@ -73,36 +73,29 @@ impl AnyRoom for Room {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::draw::Draw;
     use crate::strategy::{Question, decide};
     use crate::{Quota, Rule, Strategy};
     use std::time::Duration;
 
-    /// Numbers that look drawn at random (splitmix64).
-    fn draw(seed: &mut u64) -> u64 {
-        *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (*seed ^ (*seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
     #[test]
     fn it_decides_as_the_room_for_all_rates() {
-        let mut seed = 1;
+        let mut draw = Draw::new(1);
         for _ in 0..2_000 {
-            let permits = 1 << (draw(&mut seed) % 10);
-            let window = Duration::from_nanos(permits << (draw(&mut seed) % 40));
-            let quota = Quota::new(permits, window).burst(1 + draw(&mut seed) % (2 * permits));
+            let permits = 1 << draw.below(10);
+            let window = Duration::from_nanos(permits << draw.below(40));
+            let quota = Quota::new(permits, window).burst(1 + draw.below(2 * permits));
             let terms = Terms::of(&Rule::new("bucket", Strategy::TokenBucket, quota));
             assert!(Room::suits(&terms[0]), "{quota:?}");
             let (mut whole, mut any) = ([Level::default()], [super::super::Level::default()]);
-            let mut now = draw(&mut seed) % (1 << 62);
+            let mut now = draw.below(1 << 62);
             for _ in 0..50 {
-                now = (now + draw(&mut seed) % (2 * terms[0].interval)).min(1 << 62);
-                let cost = draw(&mut seed) % (quota.capacity() + 2);
-                let longest_wait = (draw(&mut seed) % 3) * terms[0].interval;
-                let question = Question { now, cost, longest_wait };
-                let one = decide::<Room>(&mut whole, &terms, question);
-                let other = decide::<super::super::Room>(&mut any, &terms, question);
+                now = (now + draw.below(2 * terms[0].interval)).min(1 << 62);
+                let cost = draw.below(quota.capacity() + 2);
+                let longest_wait = draw.below(3) * terms[0].interval;
+                let question = Question { cost, longest_wait };
+                let one = decide::<Room>(&mut whole, &terms, now, question);
+                let other = decide::<super::super::Room>(&mut any, &terms, now, question);
                 assert_eq!(format!("{one:?}"), format!("{other:?}"), "{quota:?} at {now} for {cost}");
             }
         }

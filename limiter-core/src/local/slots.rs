@@ -1,0 +1,312 @@
+//! Keys and their states, side by side: an open hash table.
+//!
+//! A bucket has places for three keys, in two cache lines where states are small. Seven bits of the hash of each stand in
+//! one word, so that a key is found among them without a guess, which processors are slow to take back. A key whose bucket
+//! is full goes to the next one that has room, and each bucket on the way counts how many passed it by.
+//!
+//! The table grows by an eighth, so that few places are free at any size, and buckets are in the order of hashes, so that
+//! growing moves keys from front to back through the old table and the new one.
+
+use std::hash::{BuildHasher as _, RandomState};
+
+use crate::stored_key::StoredKey;
+
+/// Places for keys with states of type `S`.
+pub(super) struct Slots<S> {
+    buckets: Box<[Bucket<S>]>,
+    keys: usize,
+}
+
+/// How many keys a bucket holds.
+pub(super) const PLACES: usize = 3;
+
+#[derive(Default)]
+pub(super) struct Bucket<S> {
+    summary: Summary,
+    slots: [Slot<S>; PLACES],
+}
+
+/// What a bucket holds, in one word: a byte for each place, and in the upper bits how many keys passed by.
+///
+/// The byte of a place is 0 where it is free, else the tag of its key: seven bits of the hash, below a bit that is set.
+#[derive(Clone, Copy, Default)]
+struct Summary(u64);
+
+#[derive(Default)]
+struct Slot<S> {
+    key: StoredKey,
+    states: S,
+}
+
+/// What keys are hashed under: they are chosen by strangers, who must not be able to choose them into one place.
+pub(super) struct Secret([u64; 2]);
+
+impl Secret {
+    pub(super) fn new() -> Self {
+        let random = RandomState::new();
+        Self([random.hash_one(0), random.hash_one(1)])
+    }
+
+    /// The product of both halves, folded: all bits of the key reach all bits of the hash.
+    #[inline]
+    pub(super) fn hash(&self, key: StoredKey) -> u64 {
+        let [low, high] = key.halves();
+        let product = u128::from(low ^ self.0[0]) * u128::from(high ^ self.0[1]);
+        #[expect(clippy::cast_possible_truncation, reason = "the two halves of one number")]
+        return product as u64 ^ (product >> 64) as u64;
+    }
+}
+
+impl<S> Slots<S> {
+    pub(super) fn new() -> Self {
+        Self { buckets: Box::default(), keys: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.keys
+    }
+
+    /// How many places there are.
+    pub(super) fn places(&self) -> usize {
+        self.buckets.len() * PLACES
+    }
+
+    pub(super) fn find(&mut self, hash: u64, key: StoredKey) -> Option<&mut S> {
+        let mut at = home(hash, self.buckets.len());
+        for _ in 0..self.buckets.len() {
+            let bucket = &self.buckets[at];
+            if let Some(place) = bucket.place_of(hash, key) {
+                return Some(&mut self.buckets[at].slots[place].states);
+            }
+            if bucket.summary.passed_by() == 0 {
+                return None;
+            }
+            at = if at + 1 < self.buckets.len() { at + 1 } else { 0 };
+        }
+        None
+    }
+}
+
+impl<S> Bucket<S> {
+    #[inline]
+    pub(super) fn find(&mut self, hash: u64, key: StoredKey) -> Option<&mut S> {
+        let place = self.place_of(hash, key)?;
+        Some(&mut self.slots[place].states)
+    }
+
+    #[inline]
+    fn place_of(&self, hash: u64, key: StoredKey) -> Option<usize> {
+        self.summary.places_of(tag(hash)).find(|&place| self.slots[place].key == key)
+    }
+}
+
+impl<S: Default> Bucket<S> {
+    /// Gives a key that is not there a place, or the states back where there is none.
+    pub(super) fn insert(&mut self, hash: u64, key: StoredKey, states: S) -> Result<(), S> {
+        let Some(place) = self.summary.places_of(0).find(|&place| self.summary.is_free(place)) else {
+            return Err(states);
+        };
+        self.summary.set(place, tag(hash));
+        self.slots[place] = Slot { key, states };
+        Ok(())
+    }
+
+    /// Removes the key at a place, if there is one and `is_idle` says so of its states, and says which it was.
+    pub(super) fn remove_if(&mut self, place: usize, is_idle: impl FnOnce(&S) -> bool) -> Option<StoredKey> {
+        if self.summary.is_free(place) || !is_idle(&self.slots[place].states) {
+            return None;
+        }
+        self.summary.set(place, 0);
+        Some(std::mem::take(&mut self.slots[place]).key)
+    }
+}
+
+impl<S: Default> Slots<S> {
+    /// Gives a key that is not there a place.
+    pub(super) fn insert(&mut self, secret: &Secret, key: StoredKey, states: S) {
+        if self.keys >= most_keys(self.buckets.len()) {
+            let buckets = self.buckets.len();
+            self.resize(secret, buckets + (buckets / 8).max(1));
+        }
+        self.put(secret.hash(key), key, states);
+        self.keys += 1;
+    }
+
+    fn put(&mut self, hash: u64, key: StoredKey, mut states: S) {
+        let mut at = home(hash, self.buckets.len());
+        while let Err(refused) = self.buckets[at].insert(hash, key, states) {
+            states = refused;
+            self.buckets[at].summary.pass();
+            at = self.next(at);
+        }
+    }
+
+    /// Removes the key at a place if there is one and `is_idle` says so of its states.
+    pub(super) fn remove_if(
+        &mut self,
+        secret: &Secret,
+        place: usize,
+        is_idle: impl FnOnce(&S) -> bool,
+    ) -> bool {
+        let at = place / PLACES;
+        let Some(removed) = self.buckets[at].remove_if(place % PLACES, is_idle) else { return false };
+        self.keys -= 1;
+        let mut passed = home(secret.hash(removed), self.buckets.len());
+        while passed != at {
+            self.buckets[passed].summary.unpass();
+            passed = self.next(passed);
+        }
+        true
+    }
+
+    /// Gives memory back where many places are free.
+    pub(super) fn shrink(&mut self, secret: &Secret) {
+        if self.keys == 0 {
+            self.buckets = Box::default();
+        } else if self.keys < self.places() / 4 && self.buckets.len() > 1 {
+            self.resize(secret, (2 * self.keys).div_ceil(PLACES));
+        }
+    }
+
+    fn resize(&mut self, secret: &Secret, buckets: usize) {
+        let new = (0..buckets).map(|_| Bucket::default()).collect();
+        let old = std::mem::replace(&mut self.buckets, new);
+        for bucket in old {
+            for (place, slot) in bucket.slots.into_iter().enumerate() {
+                if !bucket.summary.is_free(place) {
+                    self.put(secret.hash(slot.key), slot.key, slot.states);
+                }
+            }
+        }
+    }
+
+    fn next(&self, at: usize) -> usize {
+        if at + 1 < self.buckets.len() { at + 1 } else { 0 }
+    }
+}
+
+impl Summary {
+    /// A one in the byte of each place.
+    const EACH: u64 = 0x01_0101;
+    const PASSED_BY: u32 = 8 * PLACES as u32;
+
+    /// The places that have this tag. There may be a few that do not.
+    #[inline]
+    fn places_of(self, tag: u8) -> impl Iterator<Item = usize> {
+        let tags = self.0 & (Self::EACH * 0xff);
+        let differences = tags ^ (u64::from(tag) * Self::EACH);
+        // The highest bit of each byte that is zero, and of some above it.
+        let mut zeros = differences.wrapping_sub(Self::EACH) & !differences & (Self::EACH << 7);
+        std::iter::from_fn(move || {
+            let place = zeros.trailing_zeros() as usize / 8;
+            zeros &= zeros.wrapping_sub(1);
+            (place < PLACES).then_some(place)
+        })
+    }
+
+    fn is_free(self, place: usize) -> bool {
+        self.0.to_le_bytes()[place] == 0
+    }
+
+    fn set(&mut self, place: usize, tag: u8) {
+        let mut bytes = self.0.to_le_bytes();
+        bytes[place] = tag;
+        self.0 = u64::from_le_bytes(bytes);
+    }
+
+    #[inline]
+    fn passed_by(self) -> u64 {
+        self.0 >> Self::PASSED_BY
+    }
+
+    /// No table has so many keys that this would overflow.
+    fn pass(&mut self) {
+        self.0 += 1 << Self::PASSED_BY;
+    }
+
+    fn unpass(&mut self) {
+        self.0 -= 1 << Self::PASSED_BY;
+    }
+}
+
+/// The bucket that a hash names among so many.
+#[inline]
+fn home(hash: u64, buckets: usize) -> usize {
+    #[expect(clippy::cast_possible_truncation, reason = "the upper half is less than `buckets`")]
+    return ((u128::from(hash) * buckets as u128) >> 64) as usize;
+}
+
+/// By bits that neither the bucket nor the shard is named by.
+#[inline]
+fn tag(hash: u64) -> u8 {
+    #[expect(clippy::cast_possible_truncation, reason = "one byte of it")]
+    return (hash >> 24) as u8 | 0x80;
+}
+
+/// How many keys may stand in so many buckets: in a table that is fuller, many are not where they are looked for first.
+fn most_keys(buckets: usize) -> usize {
+    buckets * 5 / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+    use crate::{Key, LimitKey as _};
+
+    fn key(number: u64) -> StoredKey {
+        number.stored()
+    }
+
+    /// Random keys come and go, and a map of the standard library knows which are there.
+    #[test]
+    fn it_holds_what_a_map_holds() {
+        let mut draw = crate::draw::Draw::new(1);
+        for _ in 0..30 {
+            let secret = Secret::new();
+            let (mut slots, mut map) = (Slots::new(), HashMap::new());
+            let mut most = 1 + draw.below(2_000);
+            for step in 0..20_000u64 {
+                if step % 5_000 == 0 {
+                    most = 1 + draw.below(2_000);
+                }
+                let number = draw.below(most);
+                let hash = secret.hash(key(number));
+                let found = slots.find(hash, key(number)).map(|states| *states);
+                assert_eq!(found, map.get(&number).copied());
+                if found.is_none() {
+                    slots.insert(&secret, key(number), step);
+                    map.insert(number, step);
+                } else if let Ok(places) = u64::try_from(slots.places()) {
+                    let at = usize::try_from(draw.below(places)).unwrap();
+                    let mut removed = None;
+                    if slots.remove_if(&secret, at, |&states| {
+                        removed = Some(states);
+                        states % 3 > 0
+                    }) {
+                        map.retain(|_, states| Some(*states) != removed);
+                    }
+                    slots.shrink(&secret);
+                }
+                assert_eq!(slots.len(), map.len());
+            }
+            for (&number, &states) in &map {
+                assert_eq!(slots.find(secret.hash(key(number)), key(number)), Some(&mut { states }));
+            }
+        }
+    }
+
+    #[test]
+    fn a_table_is_well_filled_at_every_size() {
+        let secret = Secret::new();
+        let mut slots = Slots::new();
+        for number in 0..20_000 {
+            slots.insert(&secret, key(number), [0_u64; 1]);
+            let (keys, places) = (slots.len(), slots.places());
+            assert!(keys < 100 || 10 * keys > 7 * places, "{keys} of {places}");
+        }
+        let long = Key::of("a key that is not there, and is long");
+        assert_eq!(slots.find(secret.hash(StoredKey::new(&long)), StoredKey::new(&long)), None);
+    }
+}
