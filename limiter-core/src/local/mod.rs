@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use table::{AnyTable, Buckets};
+use table::{AnyTable, Known};
 
 use crate::limiter::{Answer, Call, Limiter};
 use crate::rule_map::RuleMap;
@@ -104,10 +104,8 @@ impl LocalLimiter {
 
     /// What this limiter, which goes by the system's clock and lives for ever, keeps for `rule`.
     pub(crate) fn own_table(&'static self, rule: &Rule, longest_wait: Duration) -> OwnTable {
-        let table = self.table(rule);
         OwnTable {
-            table,
-            buckets: table.as_buckets(),
+            table: self.table(rule).known(),
             clock: SystemClock::default(),
             longest_wait: ticks(longest_wait),
         }
@@ -128,9 +126,7 @@ impl LocalLimiter {
 
 /// What the limiter of this process keeps for one rule, and how long calls under it may wait.
 pub(crate) struct OwnTable {
-    table: &'static dyn AnyTable,
-    /// The same table.
-    buckets: Option<&'static Buckets>,
+    table: Known<'static>,
     clock: SystemClock,
     longest_wait: u64,
 }
@@ -139,24 +135,31 @@ impl OwnTable {
     /// Decides as [`LocalLimiter::decide_sync`] does, and says nothing where the call goes now.
     #[inline(always)]
     pub(crate) fn pass(&self, key: StoredKey, cost: u64) -> Option<Decision> {
-        let (now, question) = (self.clock.now(), self.question(cost));
-        match self.buckets {
-            Some(buckets) => buckets.pass(key, now, question),
-            None => self.table.pass(key, now, question),
+        match self.table {
+            Known::Buckets(table) => self.pass_in(table, key, cost),
+            Known::Windows(table) => self.pass_in(table, key, cost),
+            Known::Other(table) => self.pass_in(table, key, cost),
         }
+    }
+
+    #[inline(always)]
+    fn pass_in<T: AnyTable + ?Sized>(&self, table: &T, key: StoredKey, cost: u64) -> Option<Decision> {
+        let to = table.approach(key);
+        table.pass(to, key, self.clock.now(), self.question(cost))
     }
 
     /// The same for a call without a key.
     #[inline(always)]
     pub(crate) fn pass_keyless(&self, cost: u64) -> Option<Decision> {
         let (now, question) = (self.clock.now(), self.question(cost));
-        match self.buckets {
-            Some(buckets) => buckets.pass_keyless(now, question),
-            None => self.table.pass_keyless(now, question),
+        match self.table {
+            Known::Buckets(table) => table.pass_keyless(now, question),
+            Known::Windows(table) => table.pass_keyless(now, question),
+            Known::Other(table) => table.pass_keyless(now, question),
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn question(&self, cost: u64) -> Question {
         Question { cost, longest_wait: self.longest_wait }
     }

@@ -1,6 +1,7 @@
 //! The keys of one rule, spread over shards.
 
 use std::any::Any;
+use std::hint::black_box;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -17,20 +18,36 @@ use crate::{Decision, Rule};
 
 /// The table of a rule, whatever its strategy.
 pub(super) trait AnyTable: Send + Sync + 'static {
+    /// Where [`pass`](Self::pass) will look for the key. Its memory is on its way while the caller reads the clock.
+    fn approach(&self, key: StoredKey) -> Approached;
     /// [`decide`](Self::decide), which says nothing where the call goes now.
-    fn pass(&self, key: StoredKey, now: u64, question: Question) -> Option<Decision>;
+    fn pass(&self, to: Approached, key: StoredKey, now: u64, question: Question) -> Option<Decision>;
     /// The same for calls without a key.
     fn pass_keyless(&self, now: u64, question: Question) -> Option<Decision>;
     fn decide(&self, key: StoredKey, now: u64, question: Question) -> Decision;
     fn look(&self, key: StoredKey, now: u64) -> Decision;
     fn forget(&self, key: StoredKey);
     fn live_keys(&self) -> usize;
-    /// This table, where it is one of those that most calls are decided in: they need no detour.
-    fn as_buckets(&self) -> Option<&Buckets>;
+    /// This table as what it is, where it is one of those that most calls are decided in: they need no detour.
+    fn known(&self) -> Known<'_>;
 }
 
-/// The table of a rule with one bucket for each key, at a rate of most.
+/// The tables that most calls are decided in, and all others.
+#[derive(Clone, Copy)]
+pub(super) enum Known<'a> {
+    Buckets(&'a Buckets),
+    Windows(&'a Windows),
+    Other(&'a dyn AnyTable),
+}
+
+/// Where a key is looked for.
+#[derive(Clone, Copy)]
+pub(super) struct Approached {
+    hash: u64,
+}
+
 pub(super) type Buckets = Table<token_bucket::whole::Room, [token_bucket::whole::Level; 1]>;
+pub(super) type Windows = Table<sliding_window::packed::Room, [sliding_window::packed::Counters; 1]>;
 
 /// A table for `rule` that holds at most `max_keys` keys.
 pub(super) fn of(rule: &Rule, max_keys: usize) -> Box<dyn AnyTable> {
@@ -248,9 +265,23 @@ fn home<S>(hash: u64, shards: &[Padded<S>]) -> usize {
 }
 
 impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
-    #[inline(always)]
-    fn pass(&self, key: StoredKey, now: u64, question: Question) -> Option<Decision> {
+    #[inline]
+    fn approach(&self, key: StoredKey) -> Approached {
         let hash = self.secret.hash(key);
+        let shards = self.shards();
+        // Safe code cannot ask for memory ahead of time, but it can look.
+        black_box(shards[home(hash, shards)].0.is_locked());
+        Approached { hash }
+    }
+
+    #[inline]
+    fn pass(
+        &self,
+        Approached { hash }: Approached,
+        key: StoredKey,
+        now: u64,
+        question: Question,
+    ) -> Option<Decision> {
         let (home, mut shard) = self.shard(hash);
         let now = shard.advance(now);
         if shard.counts_to(CALLS_PER_SWEEP) {
@@ -325,8 +356,15 @@ impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
         self.keys.load(Ordering::Relaxed)
     }
 
-    fn as_buckets(&self) -> Option<&Buckets> {
-        (self as &dyn Any).downcast_ref()
+    fn known(&self) -> Known<'_> {
+        let any: &dyn Any = self;
+        if let Some(buckets) = any.downcast_ref() {
+            Known::Buckets(buckets)
+        } else if let Some(windows) = any.downcast_ref() {
+            Known::Windows(windows)
+        } else {
+            Known::Other(self)
+        }
     }
 }
 
@@ -467,7 +505,10 @@ mod tests {
                     for key in keys {
                         let decision = long.decide(key, now, question);
                         let goes_now = decision.is_allowed() && decision.delay().is_zero();
-                        let passed = if key == StoredKey::NONE { short.pass_keyless(now, question) } else { short.pass(key, now, question) };
+                        let passed = match key {
+                            StoredKey::NONE => short.pass_keyless(now, question),
+                            key => short.pass(short.approach(key), key, now, question),
+                        };
                         let expected = (!goes_now).then(|| format!("{decision:?}"));
                         assert_eq!(
                             passed.map(|decision| format!("{decision:?}")),
