@@ -1,60 +1,20 @@
 //! The main paths of a decision in this process, each alone, for a tool that counts instructions:
 //! `cargo xtask instructions`.
 
-use std::future::Future;
+mod annotated;
+
 use std::hint::black_box;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use limiter::{LocalLimiter, Quota, Rule, Strategy, rate_limit};
+use annotated::{
+    PLENTY, now, rejected, rejected_sliding_window, sliding_window, token_bucket, token_bucket_by_name,
+    unkeyed, unkeyed_sliding_window, unkeyed_sync,
+};
+use limiter::{LocalLimiter, Quota, Rule, Strategy};
 
 const CALLS: u64 = 20_000;
 const KEYS: u64 = 100;
-const PLENTY: u64 = 1_000_000_000;
 const RULE: Rule = Rule::new("by hand", Strategy::TokenBucket, Quota::new(PLENTY, Duration::from_secs(1)));
-
-#[rate_limit(strategy = "token_bucket", qps = PLENTY)]
-async fn unkeyed() -> Option<()> {
-    Some(())
-}
-
-#[rate_limit(strategy = "token_bucket", qps = PLENTY, store = "local")]
-fn unkeyed_sync() -> Option<()> {
-    Some(())
-}
-
-#[rate_limit(strategy = "token_bucket", key = id, qps = PLENTY)]
-async fn token_bucket(id: u64) -> Option<()> {
-    black_box(id);
-    Some(())
-}
-
-#[rate_limit(strategy = "token_bucket", key = name, qps = PLENTY)]
-async fn token_bucket_by_name(name: &str) -> Option<()> {
-    black_box(name);
-    Some(())
-}
-
-#[rate_limit(key = id, qps = PLENTY)]
-async fn sliding_window(id: u64) -> Option<()> {
-    black_box(id);
-    Some(())
-}
-
-#[rate_limit(strategy = "token_bucket", key = id, qps = 1, window = "1d")]
-async fn rejected(id: u64) -> Option<()> {
-    black_box(id);
-    Some(())
-}
-
-/// The value of a future that is ready at once.
-fn now<F: Future>(future: F) -> F::Output {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(value) => value,
-        Poll::Pending => panic!("nothing here waits"),
-    }
-}
 
 /// What is counted is what happens in here.
 #[inline(never)]
@@ -65,19 +25,24 @@ fn counted_calls(call: &dyn Fn(u64)) {
 }
 
 fn main() {
-    let names: Vec<String> = (0..KEYS).map(|id| format!("user-{id:06}")).collect();
+    let users: Vec<String> = (0..KEYS).map(annotated::user_name).collect();
+    let uuids: Vec<String> = (0..KEYS).map(annotated::uuid_name).collect();
     let limiter = LocalLimiter::new();
-    let paths: [(&str, &dyn Fn(u64)); 8] = [
+    let by_name = |names: &[String], id: u64| {
+        let name = &names[usize::try_from(id).expect("few keys")];
+        _ = black_box(now(token_bucket_by_name(name)));
+    };
+    let paths: [(&str, &dyn Fn(u64)); 11] = [
         ("nothing", &|id| _ = black_box(id)),
         ("unkeyed, token_bucket", &|_| _ = black_box(now(unkeyed()))),
         ("unkeyed, token_bucket, not async", &|_| _ = black_box(unkeyed_sync())),
+        ("unkeyed, sliding_window", &|_| _ = black_box(now(unkeyed_sliding_window()))),
         ("keyed by u64, token_bucket", &|id| _ = black_box(now(token_bucket(id)))),
-        ("keyed by String, token_bucket", &|id| {
-            let name = &names[usize::try_from(id).expect("few keys")];
-            _ = black_box(now(token_bucket_by_name(name)));
-        }),
+        ("keyed by String, token_bucket", &|id| by_name(&users, id)),
+        ("keyed by String of 36 characters, token_bucket", &|id| by_name(&uuids, id)),
         ("keyed by u64, sliding_window", &|id| _ = black_box(now(sliding_window(id)))),
         ("keyed by u64, rejected", &|id| _ = black_box(now(rejected(id)))),
+        ("keyed by u64, sliding_window, rejected", &|id| _ = black_box(now(rejected_sliding_window(id)))),
         ("keyed by u64, without the annotation", &|id| _ = black_box(limiter.check_sync(&RULE, &id, 1))),
     ];
     let Some(wanted) = std::env::args().nth(1).filter(|argument| argument != "--bench") else {

@@ -1,0 +1,51 @@
+//! The cost of a decision as keys become more.
+
+use governor::{DefaultKeyedRateLimiter, RateLimiter};
+use limiter::LocalLimiter;
+use throttled::RateLimiter as _;
+
+use crate::annotated::{now, user_name};
+use crate::report::{Report, Target};
+use crate::rounds::{Contender, Workload, nameless};
+use crate::{live, peers};
+
+const FEW: u64 = 10_000;
+const MOST: u64 = 10_000_000;
+
+pub(crate) fn measure(report: &mut Report) {
+    let limiter = LocalLimiter::builder().max_keys(10_000_000).build();
+    let governor: DefaultKeyedRateLimiter<u64> = RateLimiter::keyed(peers::live());
+    let rate_net = peers::rate_net();
+    let (throttled, quota) = peers::throttled();
+    let (trypema, rate) = peers::trypema();
+    let check = |id: u64| limiter.check_sync(&live::TOKEN_BUCKET, &id, 1).is_allowed();
+
+    let mut contenders = vec![
+        Contender::by_id("governor", |id| governor.check_key(&id)),
+        Contender::by_id("limiter, `check_sync`", check),
+        Contender::by_id("limiter, annotation", |id| now(live::by_id(id))),
+        Contender::by_id("rate-net", |id| rate_net.check(rate_net::Key::id(id))),
+        Contender::by_id("throttled", |id| now(throttled.check(id, quota))),
+        Contender::by_name("trypema", |name| trypema.absolute().inc(name, &rate, 1)),
+    ];
+    // The last are the slowest, and the limiter of a process holds a million keys unless told otherwise. Tables are filled
+    // step by step, so that each is as large as its keys need.
+    let mut known = 0;
+    for (keys, taking_part) in [(100, 6), (1000, 6), (FEW, 6), (100_000, 6), (1_000_000, 5), (MOST, 2)] {
+        contenders.truncate(taking_part);
+        let name = if keys <= 100_000 { user_name } else { nameless };
+        let workload = Workload { keys, name, rounds: 21, calls: 20_000 };
+        workload.fill(known, &contenders);
+        let figures = workload.compare(&contenders);
+        report.curve.extend(figures.iter().map(|figure| (figure.contender, keys, figure.nanos)));
+        known = keys;
+    }
+
+    let small = LocalLimiter::builder().max_keys(10_000_000).build();
+    let few = |id: u64| small.check_sync(&live::TOKEN_BUCKET, &(id % FEW), 1).is_allowed();
+    let contenders = [Contender::by_id("10,000 keys", few), Contender::by_id("10,000,000 keys", check)];
+    Workload { keys: FEW, name: nameless, rounds: 0, calls: 0 }.fill(0, &contenders);
+    let figures = Workload { keys: MOST, name: nameless, rounds: 41, calls: 20_000 }.compare(&contenders);
+    let path = "10,000,000 keys u64, `token_bucket`, `check_sync`";
+    report.row(path, figures[1].ratio, "x 10,000 keys", Target::AtMost(10.0));
+}

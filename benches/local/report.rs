@@ -1,0 +1,138 @@
+//! What was found: on the screen, and in `benches/results`.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::{fs, io};
+
+use crate::rounds::Figure;
+
+/// Everything that was measured.
+#[derive(Default)]
+pub(crate) struct Report {
+    rows: Vec<Row>,
+    columns: Vec<(&'static str, Vec<Figure>)>,
+    /// Contender, keys, nanoseconds.
+    pub(crate) curve: Vec<(&'static str, u64, f64)>,
+}
+
+/// A figure, and what it should be.
+struct Row {
+    path: String,
+    figure: f64,
+    unit: &'static str,
+    target: Target,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Target {
+    AtMost(f64),
+    AtLeast(f64),
+    /// Shown for comparison.
+    None,
+}
+
+impl Row {
+    fn cells(&self) -> [String; 4] {
+        let Self { path, figure, unit, target } = self;
+        let shown = |number: f64| if number < 10.0 { format!("{number:.2}") } else { format!("{number:.0}") };
+        let (target, met) = match *target {
+            Target::AtMost(most) => (format!("at most {most}"), *figure <= most),
+            Target::AtLeast(least) => (format!("at least {least}"), *figure >= least),
+            Target::None => {
+                return [path.clone(), format!("{} {unit}", shown(*figure)), String::new(), String::new()];
+            }
+        };
+        let met = if met { "yes" } else { "**no**" };
+        [path.clone(), format!("{} {unit}", shown(*figure)), target, met.to_owned()]
+    }
+}
+
+impl Report {
+    pub(crate) fn row(&mut self, path: impl Into<String>, figure: f64, unit: &'static str, target: Target) {
+        let row = Row { path: path.into(), figure, unit, target };
+        let [path, figure, target, met] = row.cells();
+        println!("{path:<64} {figure:<24} {target:<14} {met}");
+        self.rows.push(row);
+    }
+
+    /// All contenders at one kind of call.
+    pub(crate) fn column(&mut self, title: &'static str, figures: Vec<Figure>) {
+        self.columns.push((title, figures));
+    }
+
+    pub(crate) fn print(&self) {
+        for (title, figures) in &self.columns {
+            println!("\n{title}");
+            for Figure { contender, nanos, ratio, .. } in figures {
+                println!("    {contender:<40}{nanos:>9.1} ns{ratio:>9.2} x {}", figures[0].contender);
+            }
+        }
+    }
+
+    /// Writes `local.md`, `local.csv` and `keys.csv`.
+    pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
+        fs::create_dir_all(folder)?;
+        fs::write(folder.join("local.md"), self.markdown())?;
+        let mut decisions = "path,contender,nanos,ratio\n".to_owned();
+        for (title, figures) in &self.columns {
+            for Figure { contender, nanos, ratio, .. } in figures {
+                let _ = writeln!(decisions, "\"{title}\",\"{contender}\",{nanos:.1},{ratio:.3}");
+            }
+        }
+        fs::write(folder.join("local.csv"), decisions)?;
+        let mut curve = "contender,keys,nanos\n".to_owned();
+        for (contender, keys, nanos) in &self.curve {
+            let _ = writeln!(curve, "\"{contender}\",{keys},{nanos:.1}");
+        }
+        fs::write(folder.join("keys.csv"), curve)
+    }
+
+    fn markdown(&self) -> String {
+        let mut text = "# In one process\n\n".to_owned();
+        let _ = writeln!(
+            text,
+            "Written by `cargo bench -p limiter-benches --bench local`, on {}. Ours are annotated functions unless said\n\
+             otherwise. Contenders take turns; a ratio is the median of those to the peer in the same round.\n",
+            machine()
+        );
+        text.push_str("| path | measured | wanted | met |\n| --- | --- | --- | --- |\n");
+        for row in &self.rows {
+            let [path, figure, target, met] = row.cells();
+            let _ = writeln!(text, "| {path} | {figure} | {target} | {met} |");
+        }
+        text.push_str("\nNanoseconds for one decision:\n\n|");
+        let titles: Vec<&str> = self.columns.iter().map(|(title, _)| *title).collect();
+        let _ = writeln!(text, " | {} |\n| --- |{}", titles.join(" | "), " --- |".repeat(titles.len()));
+        for contender in self.contenders() {
+            let _ = write!(text, "| {contender} |");
+            for (_, figures) in &self.columns {
+                let own = figures.iter().find(|figure| figure.contender == contender);
+                let cell = own.map(|own| format!(" {:.0}", own.nanos)).unwrap_or_default();
+                let _ = write!(text, "{cell} |");
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    /// Everybody who is in any column, ours first.
+    fn contenders(&self) -> Vec<&'static str> {
+        let mut all: Vec<&'static str> = Vec::new();
+        for figure in self.columns.iter().flat_map(|(_, figures)| figures) {
+            if !all.contains(&figure.contender) {
+                all.push(figure.contender);
+            }
+        }
+        all.sort_by_key(|name| !name.starts_with("limiter"));
+        all
+    }
+}
+
+/// Processor and compiler, without which figures say little.
+fn machine() -> String {
+    let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = processors.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = model.map_or("an unknown processor", |(_, model)| model);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("{model} with {cores} cores")
+}

@@ -1,0 +1,100 @@
+//! What two threads get done, beside one and beside a peer's.
+
+use std::hint::black_box;
+use std::sync::Barrier;
+use std::thread;
+use std::time::Instant;
+
+use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, RateLimiter};
+
+use crate::annotated::{now, token_bucket, unkeyed};
+use crate::peers;
+use crate::report::{Report, Target};
+use crate::rounds::{float, median};
+
+const ROUNDS: usize = 41;
+/// By each thread.
+const CALLS: usize = 100_000;
+const KEYS: u64 = 5000;
+
+/// Some threads that make calls, each with its number and that of the call.
+struct Crowd<'a> {
+    threads: usize,
+    call: &'a (dyn Fn(usize, u64) + Sync),
+}
+
+impl<'a> Crowd<'a> {
+    fn of(threads: usize, call: &'a (dyn Fn(usize, u64) + Sync)) -> Self {
+        Self { threads, call }
+    }
+
+    /// Calls in a nanosecond, by all threads together.
+    fn throughput(&self) -> f64 {
+        let ready = Barrier::new(self.threads);
+        let work = |thread: usize| {
+            ready.wait();
+            let start = Instant::now();
+            // A number of its own for each call, spread so that neighbours are not neighbours in memory.
+            let mut number: u64 = 0;
+            for _ in 0..CALLS {
+                number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+                (self.call)(thread, number >> 32);
+            }
+            (start, Instant::now())
+        };
+        let times: Vec<_> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..self.threads).map(|thread| scope.spawn(move || work(thread))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no call panics")).collect()
+        });
+        let start = times.iter().map(|(start, _)| *start).min().expect("a thread");
+        let end = times.iter().map(|(_, end)| *end).max().expect("a thread");
+        float(self.threads * CALLS) / (end - start).as_secs_f64() / 1e9
+    }
+}
+
+/// What the second gets done beside the first: the median of all rounds, in which they take turns.
+fn ratio(first: Crowd<'_>, second: Crowd<'_>) -> f64 {
+    let round = |round: usize| {
+        if round.is_multiple_of(2) {
+            let first = first.throughput();
+            second.throughput() / first
+        } else {
+            second.throughput() / first.throughput()
+        }
+    };
+    // The first round only warms up.
+    round(0);
+    median((1..=ROUNDS).map(round))
+}
+
+pub(crate) fn measure(report: &mut Report) {
+    let governor: DefaultKeyedRateLimiter<u64> = RateLimiter::keyed(peers::plenty());
+    let direct: DefaultDirectRateLimiter = RateLimiter::direct(peers::plenty());
+
+    // Both threads have a range of keys; a key of one thread is none of the other's.
+    let own_key = |thread: usize, _: u64| 1_000_000 * thread as u64;
+    let own_keys = |thread: usize, number: u64| 1_000_000 * thread as u64 + ((number * KEYS) >> 32);
+    let ours = |id: u64| _ = black_box(now(token_bucket(id)));
+    let theirs = |id: u64| _ = black_box(governor.check_key(&id));
+
+    let call = |thread, number| ours(own_key(thread, number));
+    let speedup = ratio(Crowd::of(1, &call), Crowd::of(2, &call));
+    report.row("two threads, a key each", speedup, "x one thread", Target::AtLeast(1.7));
+
+    let call = |thread, number| ours(own_keys(thread, number));
+    let speedup = ratio(Crowd::of(1, &call), Crowd::of(2, &call));
+    report.row("two threads, 5,000 keys each", speedup, "x one thread", Target::AtLeast(1.7));
+
+    let call = |thread, number| theirs(own_keys(thread, number));
+    let speedup = ratio(Crowd::of(1, &call), Crowd::of(2, &call));
+    report.row("two threads, 5,000 keys each, governor", speedup, "x one thread", Target::None);
+
+    let calls = (|_: usize, _: u64| theirs(7), |_: usize, _: u64| ours(7));
+    let beside = ratio(Crowd::of(2, &calls.0), Crowd::of(2, &calls.1));
+    report.row("two threads on one key", beside, "x governor", Target::AtLeast(2.0));
+
+    let calls =
+        (|_: usize, _: u64| _ = black_box(direct.check()), |_: usize, _: u64| _ = black_box(now(unkeyed())));
+    let beside = ratio(Crowd::of(2, &calls.0), Crowd::of(2, &calls.1));
+    report.row("two threads, unkeyed", beside, "x governor, direct", Target::None);
+}
