@@ -15,6 +15,12 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 pub(crate) const TOKEN_BUCKET: Rule =
     Rule::new("live, token_bucket", Strategy::TokenBucket, Quota::new(1000, DAY).burst(BURST as u64));
 
+pub(crate) const SLIDING_WINDOW: Rule =
+    Rule::new("live, sliding_window", Strategy::SlidingWindow, Quota::new(BURST as u64, DAY));
+
+/// One of ten.
+pub(crate) const SAMPLE: Duration = Duration::from_secs(24 * 60 * 6);
+
 #[rate_limit(strategy = "token_bucket", key = id, qps = 1000, window = "1d", burst = BURST)]
 pub(crate) async fn by_id(id: u64) -> Option<()> {
     black_box(id);

@@ -8,6 +8,8 @@ mod annotated;
 mod decisions;
 mod keys;
 mod live;
+mod memory;
+mod pauses;
 mod peers;
 mod report;
 mod rounds;
@@ -20,8 +22,13 @@ use report::Report;
 
 type Part = (&'static str, fn(&mut Report));
 
-const PARTS: [Part; 3] =
-    [("decisions", decisions::measure), ("keys", keys::measure), ("threads", threads::measure)];
+const PARTS: [Part; 5] = [
+    ("decisions", decisions::measure),
+    ("threads", threads::measure),
+    ("memory", memory::measure),
+    ("keys", keys::measure),
+    ("pauses", pauses::measure),
+];
 
 fn main() {
     let wanted: Vec<String> =

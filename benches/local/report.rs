@@ -6,6 +6,12 @@ use std::{fs, io};
 
 use crate::rounds::Figure;
 
+/// What one should know of the contenders.
+const NOTES: &str = "\
+Nanoseconds for one decision. `floor` is one read of the processor's counter and one compare-and-swap. leaky-bucket reads no
+clock while permits last; pingora-limits counts in a sketch, which is not exact, and leaves the decision to its caller;
+sentinel is its attribute `#[flow]`, on a function that is not async. Peers are called by hand, ours by the annotation.";
+
 /// Everything that was measured.
 #[derive(Default)]
 pub(crate) struct Report {
@@ -34,16 +40,15 @@ pub(crate) enum Target {
 impl Row {
     fn cells(&self) -> [String; 4] {
         let Self { path, figure, unit, target } = self;
-        let shown = |number: f64| if number < 10.0 { format!("{number:.2}") } else { format!("{number:.0}") };
-        let (target, met) = match *target {
-            Target::AtMost(most) => (format!("at most {most}"), *figure <= most),
-            Target::AtLeast(least) => (format!("at least {least}"), *figure >= least),
-            Target::None => {
-                return [path.clone(), format!("{} {unit}", shown(*figure)), String::new(), String::new()];
-            }
+        let decimals = if *figure < 10.0 && figure.fract() != 0.0 { 2 } else { 0 };
+        let measured = format!("{figure:.decimals$} {unit}").trim_end().to_owned();
+        let verdict = |met| if met { "yes" } else { "**no**" };
+        let (wanted, met) = match *target {
+            Target::AtMost(most) => (format!("at most {most}"), verdict(*figure <= most)),
+            Target::AtLeast(least) => (format!("at least {least}"), verdict(*figure >= least)),
+            Target::None => (String::new(), ""),
         };
-        let met = if met { "yes" } else { "**no**" };
-        [path.clone(), format!("{} {unit}", shown(*figure)), target, met.to_owned()]
+        [path.clone(), measured, wanted, met.to_owned()]
     }
 }
 
@@ -91,8 +96,8 @@ impl Report {
         let mut text = "# In one process\n\n".to_owned();
         let _ = writeln!(
             text,
-            "Written by `cargo bench -p limiter-benches --bench local`, on {}. Ours are annotated functions unless said\n\
-             otherwise. Contenders take turns; a ratio is the median of those to the peer in the same round.\n",
+            "Written by `cargo bench -p limiter-benches --bench local`, on {}. Ours are annotated functions\n\
+             unless said otherwise. Contenders take turns; a ratio is the median of the ratios within a round.\n",
             machine()
         );
         text.push_str("| path | measured | wanted | met |\n| --- | --- | --- | --- |\n");
@@ -100,7 +105,7 @@ impl Report {
             let [path, figure, target, met] = row.cells();
             let _ = writeln!(text, "| {path} | {figure} | {target} | {met} |");
         }
-        text.push_str("\nNanoseconds for one decision:\n\n|");
+        let _ = write!(text, "\n{NOTES}\n\n|");
         let titles: Vec<&str> = self.columns.iter().map(|(title, _)| *title).collect();
         let _ = writeln!(text, " | {} |\n| --- |{}", titles.join(" | "), " --- |".repeat(titles.len()));
         for contender in self.contenders() {
@@ -128,7 +133,7 @@ impl Report {
     }
 }
 
-/// Processor and compiler, without which figures say little.
+/// Without which figures say little.
 fn machine() -> String {
     let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = processors.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));

@@ -1,7 +1,7 @@
 //! Contenders that take turns, so that noise hits them alike.
 
 use std::hint::black_box;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Whose call it is.
 pub(crate) struct Key {
@@ -76,24 +76,16 @@ impl Workload {
 
     /// Lets the contenders take turns. The first is the one that the others are compared with.
     pub(crate) fn compare(&self, contenders: &[Contender<'_>]) -> Vec<Figure> {
-        let mut random = Random(self.keys);
         let mut times = vec![Vec::with_capacity(self.rounds); contenders.len()];
         for round in 0..=self.rounds {
-            // Made before the clock runs, and met one after another, as keys are that have just been read from a request.
-            let warm_up = self.calls / 4;
-            let keys: Vec<Key> =
-                (0..self.calls + warm_up).map(|_| self.key(random.below(self.keys))).collect();
             for turn in 0..contenders.len() {
                 // Whoever is first, and whose caches one finds, changes from round to round.
-                let place = if round % 2 == 0 { turn } else { contenders.len() - 1 - turn };
+                let place = if round.is_multiple_of(2) { turn } else { contenders.len() - 1 - turn };
                 let place = (place + round) % contenders.len();
-                (contenders[place].turn)(&keys[..warm_up]);
-                let start = Instant::now();
-                (contenders[place].turn)(&keys[warm_up..]);
-                let nanos = start.elapsed().as_secs_f64() * 1e9;
+                let nanos = self.turn(round, &contenders[place]);
                 // The first round only warms up.
                 if round > 0 {
-                    times[place].push(nanos / float(self.calls));
+                    times[place].push(nanos);
                 }
             }
         }
@@ -104,6 +96,25 @@ impl Workload {
             more: median(own.iter().zip(&times[0]).map(|(own, first)| own - first)),
         };
         contenders.iter().zip(&times).map(|(contender, own)| figure(contender, own)).collect()
+    }
+
+    /// Nanoseconds for one call, with keys that are the same for all in a round.
+    fn turn(&self, round: usize, contender: &Contender<'_>) -> f64 {
+        /// A few at a time, made while the clock stands: a key that was just read from a request is in the cache.
+        const AT_ONCE: usize = 128;
+        let mut random = Random(round as u64);
+        let mut time = Duration::ZERO;
+        let steps = self.calls / AT_ONCE;
+        // The caches are warm again after a quarter more.
+        for step in 0..steps + steps / 4 {
+            let keys: [Key; AT_ONCE] = std::array::from_fn(|_| self.key(random.below(self.keys)));
+            let start = Instant::now();
+            (contender.turn)(&keys);
+            if step >= steps / 4 {
+                time += start.elapsed();
+            }
+        }
+        time.as_secs_f64() * 1e9 / float(steps * AT_ONCE)
     }
 
     fn key(&self, id: u64) -> Key {

@@ -6,8 +6,9 @@ use std::thread;
 use std::time::Instant;
 
 use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, RateLimiter};
+use limiter::rate_limit;
 
-use crate::annotated::{now, token_bucket, unkeyed};
+use crate::annotated::{PLENTY, now, unkeyed};
 use crate::peers;
 use crate::report::{Report, Target};
 use crate::rounds::{float, median};
@@ -16,6 +17,12 @@ const ROUNDS: usize = 41;
 /// By each thread.
 const CALLS: usize = 100_000;
 const KEYS: u64 = 5000;
+
+#[rate_limit(strategy = "token_bucket", key = id, qps = PLENTY)]
+async fn token_bucket(id: u64) -> Option<()> {
+    black_box(id);
+    Some(())
+}
 
 /// Some threads that make calls, each with its number and that of the call.
 struct Crowd<'a> {
