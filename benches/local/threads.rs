@@ -84,6 +84,16 @@ pub(crate) fn measure(report: &mut Report) {
     let ours = |id: u64| _ = black_box(now(token_bucket(id)));
     let theirs = |id: u64| _ = black_box(governor.check_key(&id));
 
+    let clock = quanta::Clock::new();
+    let call = |_: usize, _: u64| _ = black_box(clock.raw());
+    let speedup = ratio(Crowd::of(1, &call), Crowd::of(2, &call));
+    report.row(
+        "two threads that only read a clock: what the machine gives",
+        speedup,
+        "x one thread",
+        Target::None,
+    );
+
     let call = |thread, number| ours(own_key(thread, number));
     let speedup = ratio(Crowd::of(1, &call), Crowd::of(2, &call));
     report.row("two threads, a key each", speedup, "x one thread", Target::AtLeast(1.7));

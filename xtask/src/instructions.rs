@@ -26,14 +26,15 @@ pub(crate) fn instructions(keep: bool) -> Result<(), String> {
         let nothing = counts.first().map_or(0.0, |(_, nothing)| *nothing);
         counts.push((path, count - nothing));
         if path != "nothing" {
-            println!("{path:<40}{:>8.0}", count - nothing);
+            println!("{path:<48}{:>8.0}", count - nothing);
         }
     }
     let counts = &counts[1..];
     if keep {
         return fs::write(root().join(FIGURES), table(counts)).map_err(|error| error.to_string());
     }
-    compare(counts)
+    let kept = fs::read_to_string(root().join(FIGURES)).map_err(|error| format!("{FIGURES}: {error}"))?;
+    compare(counts, &kept)
 }
 
 fn build() -> Result<String, String> {
@@ -77,8 +78,8 @@ fn table(counts: &[(&str, f64)]) -> String {
     table
 }
 
-fn compare(counts: &[(&str, f64)]) -> Result<(), String> {
-    let kept = fs::read_to_string(root().join(FIGURES)).map_err(|error| format!("{FIGURES}: {error}"))?;
+/// Fails where a path takes more than is kept, and where nothing is kept of it.
+fn compare(counts: &[(&str, f64)], kept: &str) -> Result<(), String> {
     let mut worse = Vec::new();
     for (path, count) in counts {
         let row =
@@ -100,4 +101,19 @@ fn output(command: &mut Command) -> Result<String, String> {
         return Err(format!("`{}` failed:\n{}", line(command), String::from_utf8_lossy(&output.stderr)));
     }
     String::from_utf8(output.stdout).map_err(|_| format!("`{}` printed no text", line(command)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_takes_more_or_is_new_is_named() {
+        let kept = table(&[("a way", 100.0), ("a way, and on", 200.0)]);
+        assert_eq!(compare(&[("a way", 104.0), ("a way, and on", 150.0)], &kept), Ok(()));
+        let worse = compare(&[("a way", 106.0), ("a way, and on", 200.0)], &kept).unwrap_err();
+        assert!(worse.starts_with("a way: 106 instructions, and 100 are kept"), "{worse}");
+        let new = compare(&[("another", 1.0)], &kept).unwrap_err();
+        assert!(new.starts_with("another: ") && new.ends_with("has no figure"), "{new}");
+    }
 }

@@ -2,10 +2,12 @@
 
 mod compile_cost;
 mod engines;
+mod figures;
 mod install;
 mod instructions;
 #[path = "../../tests/support/locate.rs"]
 mod locate;
+mod plot;
 mod test;
 
 use std::path::Path;
@@ -17,6 +19,7 @@ cargo xtask test               install what the tests need where it is missing, 
 cargo xtask engines [FOLDER]   fetch Redis 8.0, Valkey 8.1 and Valkey 9.1 into FOLDER (target/engines),
                                and run the tests that need a server on each of them
 cargo xtask instructions       count the instructions of a decision, and fail where they have become more
+cargo xtask figures [--check]  renew the tables and plots of the README from benches/results, or fail where they differ
 cargo xtask compile-cost       time builds of 200 functions: plain, with #[tracing::instrument], with #[rate_limit]";
 
 fn main() -> ExitCode {
@@ -26,6 +29,8 @@ fn main() -> ExitCode {
         ["compile-cost"] => compile_cost::compile_cost(&root().join("target/compile-cost")),
         ["instructions"] => instructions::instructions(false),
         ["instructions", "--keep"] => instructions::instructions(true),
+        ["figures"] => figures::figures(false),
+        ["figures", "--check"] => figures::figures(true),
         ["engines"] => engines::engines(&root().join("target/engines")),
         ["engines", folder] => engines::engines(Path::new(folder)),
         _ => Err(HELP.to_owned()),

@@ -1,8 +1,9 @@
 //! `cargo xtask test`: everything, with all that it needs.
 
-use crate::{cargo, install, programs, run};
+use crate::{cargo, figures, install, programs, run};
 
 pub(crate) fn test() -> Result<(), String> {
+    figures::figures(true)?;
     install::missing()?;
     // As a user builds it, without any feature and with each of them alone; then everything.
     for feature in ["", "actix-web", "axum", "metrics", "redis", "tonic", "tracing"] {
