@@ -34,7 +34,7 @@ fn main() {
     let wanted: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let all = wanted.is_empty();
-    let mut report = Report::default();
+    let mut report = Report::new();
     for (name, measure) in PARTS {
         if all || wanted.iter().any(|wanted| wanted == name) {
             let start = Instant::now();

@@ -13,8 +13,8 @@ clock while permits last; pingora-limits counts in a sketch, which is not exact,
 sentinel is its attribute `#[flow]`, on a function that is not async. Peers are called by hand, ours by the annotation.";
 
 /// Everything that was measured.
-#[derive(Default)]
 pub(crate) struct Report {
+    machine: String,
     rows: Vec<Row>,
     columns: Vec<(&'static str, Vec<Figure>)>,
     /// Contender, keys, nanoseconds.
@@ -33,6 +33,8 @@ struct Row {
 pub(crate) enum Target {
     AtMost(f64),
     AtLeast(f64),
+    /// At least, but nobody could tell on this machine.
+    Untold(f64),
     /// Shown for comparison.
     None,
 }
@@ -46,6 +48,7 @@ impl Row {
         let (wanted, met) = match *target {
             Target::AtMost(most) => (format!("at most {most}"), verdict(*figure <= most)),
             Target::AtLeast(least) => (format!("at least {least}"), verdict(*figure >= least)),
+            Target::Untold(least) => (format!("at least {least}"), "the machine was busy"),
             Target::None => (String::new(), ""),
         };
         [path.clone(), measured, wanted, met.to_owned()]
@@ -53,6 +56,10 @@ impl Row {
 }
 
 impl Report {
+    pub(crate) fn new() -> Self {
+        Self { machine: machine(), rows: Vec::new(), columns: Vec::new(), curve: Vec::new() }
+    }
+
     pub(crate) fn row(&mut self, path: impl Into<String>, figure: f64, unit: &'static str, target: Target) {
         let row = Row { path: path.into(), figure, unit, target };
         let [path, figure, target, met] = row.cells();
@@ -98,7 +105,7 @@ impl Report {
             text,
             "Written by `cargo bench -p limiter-benches --bench local`, on {}. Ours are annotated functions\n\
              unless said otherwise. Contenders take turns; a ratio is the median of the ratios within a round.\n",
-            machine()
+            self.machine
         );
         text.push_str("| path | measured | wanted | met |\n| --- | --- | --- | --- |\n");
         for row in &self.rows {
@@ -139,5 +146,7 @@ fn machine() -> String {
     let model = processors.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let model = model.map_or("an unknown processor", |(_, model)| model);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    format!("{model} with {cores} cores")
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().filter(|load| !load.is_empty()).unwrap_or("unknown");
+    format!("{model} with {cores} cores and a load of {load} before")
 }

@@ -1,7 +1,7 @@
 //! What two threads get done, beside one and beside a peer's.
 
-use std::hint::black_box;
-use std::sync::Barrier;
+use std::hint::{black_box, spin_loop};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
@@ -13,10 +13,12 @@ use crate::peers;
 use crate::report::{Report, Target};
 use crate::rounds::{float, median};
 
-const ROUNDS: usize = 41;
-/// By each thread.
-const CALLS: usize = 100_000;
+const ROUNDS: usize = 21;
+/// By each thread: enough for the system to give each a processor.
+const CALLS: usize = 1_000_000;
 const KEYS: u64 = 5000;
+/// Of two threads over one.
+const SPEEDUP: f64 = 1.7;
 
 #[rate_limit(strategy = "token_bucket", key = id, qps = PLENTY)]
 async fn token_bucket(id: u64) -> Option<()> {
@@ -37,9 +39,13 @@ impl<'a> Crowd<'a> {
 
     /// Calls in a nanosecond, by all threads together.
     fn throughput(&self) -> f64 {
-        let ready = Barrier::new(self.threads);
+        let ready = AtomicUsize::new(0);
         let work = |thread: usize| {
-            ready.wait();
+            // Nobody sleeps here, so that nobody has to be woken.
+            ready.fetch_add(1, Ordering::AcqRel);
+            while ready.load(Ordering::Acquire) < self.threads {
+                spin_loop();
+            }
             let start = Instant::now();
             // A number of its own for each call, spread so that neighbours are not neighbours in memory.
             let mut number: u64 = 0;
@@ -86,21 +92,19 @@ pub(crate) fn measure(report: &mut Report) {
 
     let clock = quanta::Clock::new();
     let call = |_: usize, _: u64| _ = black_box(clock.raw());
-    let speedup = ratio(Crowd::of(1, &call), Crowd::of(2, &call));
-    report.row(
-        "two threads that only read a clock: what the machine gives",
-        speedup,
-        "x one thread",
-        Target::None,
-    );
+    let machine = ratio(Crowd::of(1, &call), Crowd::of(2, &call));
+    let path = "two threads that only read a clock";
+    report.row(path, machine, "x one thread", Target::None);
+    // Threads that have no processor each neither help nor disturb one another.
+    let at_least = |least| if machine < SPEEDUP { Target::Untold(least) } else { Target::AtLeast(least) };
 
     let call = |thread, number| ours(own_key(thread, number));
     let speedup = ratio(Crowd::of(1, &call), Crowd::of(2, &call));
-    report.row("two threads, a key each", speedup, "x one thread", Target::AtLeast(1.7));
+    report.row("two threads, a key each", speedup, "x one thread", at_least(SPEEDUP));
 
     let call = |thread, number| ours(own_keys(thread, number));
     let speedup = ratio(Crowd::of(1, &call), Crowd::of(2, &call));
-    report.row("two threads, 5,000 keys each", speedup, "x one thread", Target::AtLeast(1.7));
+    report.row("two threads, 5,000 keys each", speedup, "x one thread", at_least(SPEEDUP));
 
     let call = |thread, number| theirs(own_keys(thread, number));
     let speedup = ratio(Crowd::of(1, &call), Crowd::of(2, &call));
@@ -108,7 +112,7 @@ pub(crate) fn measure(report: &mut Report) {
 
     let calls = (|_: usize, _: u64| theirs(7), |_: usize, _: u64| ours(7));
     let beside = ratio(Crowd::of(2, &calls.0), Crowd::of(2, &calls.1));
-    report.row("two threads on one key", beside, "x governor", Target::AtLeast(2.0));
+    report.row("two threads on one key", beside, "x governor", at_least(2.0));
 
     let calls =
         (|_: usize, _: u64| _ = black_box(direct.check()), |_: usize, _: u64| _ = black_box(now(unkeyed())));
