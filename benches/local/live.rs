@@ -16,7 +16,7 @@ pub(crate) const TOKEN_BUCKET: Rule =
     Rule::new("live, token_bucket", Strategy::TokenBucket, Quota::new(1000, DAY).burst(BURST as u64));
 
 pub(crate) const SLIDING_WINDOW: Rule =
-    Rule::new("live, sliding_window", Strategy::SlidingWindow, Quota::new(BURST as u64, DAY));
+    Rule::new("live, sliding_window", Strategy::SlidingWindow, Quota::new(100_000, DAY));
 
 /// One of ten.
 pub(crate) const SAMPLE: Duration = Duration::from_secs(24 * 60 * 6);

@@ -43,15 +43,16 @@ impl Counters {
         self.stripes.get_or_init(Stripes::boxed)
     }
 
+    #[inline]
     pub(crate) fn count(&self, decision: &Decision) {
         let stripes = self.stripes();
         if decision.is_allowed() {
             stripes.count_passed();
+            if decision.waits() {
+                stripes.count(|stripe| &stripe.waited);
+            }
         } else {
             stripes.count(|stripe| &stripe.rejected);
-        }
-        if !decision.delay().is_zero() {
-            stripes.count(|stripe| &stripe.waited);
         }
         if decision.decided_by() == DecidedBy::Degraded {
             stripes.count(|stripe| &stripe.degraded);

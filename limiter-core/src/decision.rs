@@ -102,7 +102,20 @@ impl Decision {
         Self { verdict, standing, ..self }
     }
 
+    /// Whether the call may go at once.
+    #[inline]
+    pub(crate) fn goes_now(&self) -> bool {
+        matches!(self.verdict, Verdict::Allowed { delay: 0, .. })
+    }
+
+    /// Whether the call may go, later.
+    #[inline]
+    pub(crate) fn waits(&self) -> bool {
+        matches!(self.verdict, Verdict::Allowed { delay: 1.., .. })
+    }
+
     /// Whether the call may go.
+    #[inline]
     pub fn is_allowed(&self) -> bool {
         matches!(self.verdict, Verdict::Allowed { .. })
     }

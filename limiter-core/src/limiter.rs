@@ -113,7 +113,7 @@ pub trait Limiter: Send + Sync {
         let answer = self.decide(Call::new(rule, &Key::of(key), cost, longest_wait));
         async move {
             let decision = answer.await;
-            if !decision.delay().is_zero() {
+            if decision.waits() {
                 self.turn(&decision).await;
             }
             decision

@@ -97,13 +97,16 @@ fn pass_keyless(site: &'static Site, own: &Own, cost: u64) -> Option<Stopped> {
 /// What becomes of a call that does not go now.
 #[inline(never)]
 fn stop(site: &'static Site, decision: &Decision) -> Option<Stopped> {
-    let (limiter, observed) = (installed::own(), Observed::unseen());
-    if !decision.delay().is_zero() {
-        let answer = Answer::now(*decision);
-        return Some(Stopped::Later(Box::pin(wait(site, limiter, observed, answer))));
+    if decision.waits() {
+        return Some(stop_for_a_while(site, *decision));
     }
-    observed.settled(site, &limiter, decision);
+    Observed::unseen().settled(site, &installed::own(), decision);
     site.settle(decision).map(|rejected| Stopped::Rejected(Some(rejected)))
+}
+
+#[cold]
+fn stop_for_a_while(site: &'static Site, decision: Decision) -> Stopped {
+    Stopped::Later(Box::pin(wait(site, installed::own(), Observed::unseen(), Answer::now(decision))))
 }
 
 #[inline]
@@ -133,12 +136,11 @@ fn ask(site: &'static Site, key: &Key, cost: u64) -> Entering {
 /// What becomes of a call that is decided.
 #[inline]
 fn settle(site: &'static Site, limiter: Current, observed: Observed, decision: Decision) -> Entering {
-    if decision.delay().is_zero() {
-        observed.settled(site, &limiter, &decision);
-        Entering::Now(Some(site.settle(&decision).map_or(Ok(decision), Err)))
-    } else {
-        Entering::Later(Box::pin(wait(site, limiter, observed, Answer::now(decision))))
+    if decision.waits() {
+        return Entering::Later(Box::pin(wait(site, limiter, observed, Answer::now(decision))));
     }
+    observed.settled(site, &limiter, &decision);
+    Entering::Now(Some(site.settle(&decision).map_or(Ok(decision), Err)))
 }
 
 async fn wait(
@@ -150,7 +152,7 @@ async fn wait(
     let decision = observe::answer(site, answer).await;
     observed.settled(site, &limiter, &decision);
     let rejected = site.settle(&decision);
-    if !decision.delay().is_zero() && site.options().mode == Mode::Enforce {
+    if decision.waits() && site.options().mode == Mode::Enforce {
         let turn = match site.options().store {
             Store::Installed => limiter.turn(&decision),
             Store::Local => crate::Limiter::turn(limiter.local(), &decision),

@@ -14,7 +14,7 @@ pub(super) enum Keyless<S> {
 
 pub(super) struct Word {
     states: AtomicU64,
-    /// About the newest time seen: a thread may overwrite what another wrote at the same moment. The room does not mind.
+    /// The newest time seen by those who look at it.
     newest: AtomicU64,
 }
 
@@ -36,37 +36,53 @@ impl<S> Keyless<S> {
         }
     }
 
-    /// Works on the states; once more, on the newer ones, where somebody else was faster.
-    #[inline]
+    /// Works on the states at `now`, or at the newest time seen.
     pub(super) fn with<R: Room, T>(&self, now: u64, work: impl Fn(&mut S, u64) -> T) -> T
     where
         S: States<R::State>,
     {
         match self {
-            Self::Word(Word { states, newest: shared_newest }) => {
-                let newest = shared_newest.load(Ordering::Relaxed);
-                if now > newest {
-                    shared_newest.store(now, Ordering::Relaxed);
-                }
-                let now = now.max(newest);
-                let mut old = states.load(Ordering::Relaxed);
-                loop {
-                    let mut own = S::from_word::<R>(old).expect("it was made of such states");
-                    let result = work(&mut own, now);
-                    let new = own.to_word::<R>().expect("states of one kind");
-                    if new == old {
-                        return result;
-                    }
-                    match states.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed) {
-                        Ok(_) => return result,
-                        Err(newer) => old = newer,
-                    }
-                }
+            Self::Word(word) => {
+                let now = now.max(word.newest.fetch_max(now, Ordering::Relaxed));
+                word.update::<R, S, T>(|states| work(states, now))
             }
             Self::Locked(locked) => {
                 let Locked { states, newest } = &mut *locked.lock();
                 *newest = now.max(*newest);
                 work(states, *newest)
+            }
+        }
+    }
+
+    /// The same where `now` is never much older than another's, since it comes from the machine's clock.
+    #[inline]
+    pub(super) fn with_true<R: Room, T>(&self, now: u64, work: impl Fn(&mut S, u64) -> T) -> T
+    where
+        S: States<R::State>,
+    {
+        match self {
+            // The room does not mind an older time.
+            Self::Word(word) => word.update::<R, S, T>(|states| work(states, now)),
+            Self::Locked(_) => self.with::<R, T>(now, work),
+        }
+    }
+}
+
+impl Word {
+    /// Works on the states; once more, on the newer ones, where somebody else was faster.
+    #[inline]
+    fn update<R: Room, S: States<R::State>, T>(&self, work: impl Fn(&mut S) -> T) -> T {
+        let mut old = self.states.load(Ordering::Relaxed);
+        loop {
+            let mut states = S::from_word::<R>(old).expect("it was made of such states");
+            let result = work(&mut states);
+            let new = states.to_word::<R>().expect("states of one kind");
+            if new == old {
+                return result;
+            }
+            match self.states.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return result,
+                Err(newer) => old = newer,
             }
         }
     }

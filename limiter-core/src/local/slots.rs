@@ -62,10 +62,6 @@ impl<S> Slots<S> {
         Self { buckets: Box::default(), keys: 0 }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.keys
-    }
-
     /// How many places there are.
     pub(super) fn places(&self) -> usize {
         self.buckets.len() * PLACES
@@ -289,7 +285,7 @@ mod tests {
                     }
                     slots.shrink(&secret);
                 }
-                assert_eq!(slots.len(), map.len());
+                assert_eq!(slots.keys, map.len());
             }
             for (&number, &states) in &map {
                 assert_eq!(slots.find(secret.hash(key(number)), key(number)), Some(&mut { states }));
@@ -303,7 +299,7 @@ mod tests {
         let mut slots = Slots::new();
         for number in 0..20_000 {
             slots.insert(&secret, key(number), [0_u64; 1]);
-            let (keys, places) = (slots.len(), slots.places());
+            let (keys, places) = (slots.keys, slots.places());
             assert!(keys < 100 || 10 * keys > 7 * places, "{keys} of {places}");
         }
         let long = Key::of("a key that is not there, and is long");

@@ -22,7 +22,7 @@ pub(super) trait AnyTable: Send + Sync + 'static {
     fn approach(&self, key: StoredKey) -> Approached;
     /// [`decide`](Self::decide), which says nothing where the call goes now.
     fn pass(&self, to: Approached, key: StoredKey, now: u64, question: Question) -> Option<Decision>;
-    /// The same for calls without a key.
+    /// The same for calls without a key, by the machine's clock.
     fn pass_keyless(&self, now: u64, question: Question) -> Option<Decision>;
     fn decide(&self, key: StoredKey, now: u64, question: Question) -> Decision;
     fn look(&self, key: StoredKey, now: u64) -> Decision;
@@ -193,7 +193,7 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
         question: Question,
     ) -> Option<Decision> {
         let decision = self.decide_new(home, shard, key, now, question);
-        Some(decision).filter(|decision| !decision.is_allowed() || !decision.delay().is_zero())
+        Some(decision).filter(|decision| !decision.goes_now())
     }
 
     /// Decides for a key that has no place yet, and gives it one if it takes anything.
@@ -299,7 +299,7 @@ impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
             strategy::goes::<R>(states.as_mut(), self.terms(), now, question.cost).is_ok()
         };
         // A decision would be carried around for nothing; the few that do not go are looked at once more.
-        if self.keyless.with::<R, bool>(now, goes) {
+        if self.keyless.with_true::<R, bool>(now, goes) {
             None
         } else {
             Some(self.decide(StoredKey::NONE, now, question))
@@ -504,7 +504,7 @@ mod tests {
                     let question = Question { cost, longest_wait };
                     for key in keys {
                         let decision = long.decide(key, now, question);
-                        let goes_now = decision.is_allowed() && decision.delay().is_zero();
+                        let goes_now = decision.goes_now();
                         let passed = if key == StoredKey::NONE {
                             short.pass_keyless(now, question)
                         } else {
