@@ -60,7 +60,8 @@ impl Counters {
     }
 
     pub(crate) fn add_to(&self, mut counts: Counts) -> Counts {
-        let stripes = self.stripes.get().into_iter().flat_map(|stripes| stripes.own.iter().chain(&stripes.shared));
+        let stripes =
+            self.stripes.get().into_iter().flat_map(|stripes| stripes.own.iter().chain(&stripes.shared));
         for stripe in stripes {
             counts.passed += stripe.passed.load(Ordering::Relaxed);
             counts.rejected += stripe.rejected.load(Ordering::Relaxed);

@@ -17,6 +17,7 @@ pub use inventory::submit;
 
 use crate::installed::{self, Current};
 use crate::limiter::Answer;
+use crate::local::{AnyTable, Known};
 use crate::observe::{self, Observed};
 use crate::rule::least_capacity;
 use crate::site;
@@ -64,11 +65,9 @@ pub fn enter<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl Cost
 #[inline]
 pub fn pass<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl Cost) -> Option<Stopped> {
     let Some(own) = site.own() else { return pass_elsewhere(site, key, cost.permits()) };
-    let key = key.stored();
-    if key == StoredKey::NONE {
-        pass_keyless(site, own, cost.permits())
-    } else {
-        pass_keyed(site, own, key, cost.permits())
+    match key.stored() {
+        key if key == StoredKey::NONE => pass_keyless(site, own, cost.permits()),
+        key => pass_keyed(site, own, key, cost.permits()),
     }
 }
 
@@ -79,15 +78,30 @@ fn pass_elsewhere<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: u64)
 }
 
 fn pass_keyed(site: &'static Site, own: &Own, key: StoredKey, cost: u64) -> Option<Stopped> {
-    if let Some(decision) = own.table.pass(key, cost) {
-        return stop(site, &decision);
+    match own.table.table {
+        Known::Buckets(table) => pass_in(site, own, table, key, cost),
+        Known::Windows(table) => pass_in(site, own, table, key, cost),
+        Known::Other(table) => pass_in(site, own, table, key, cost),
     }
-    own.count_passed();
-    None
 }
 
 fn pass_keyless(site: &'static Site, own: &Own, cost: u64) -> Option<Stopped> {
-    if let Some(decision) = own.table.pass_keyless(cost) {
+    match own.table.table {
+        Known::Buckets(table) => pass_in(site, own, table, StoredKey::NONE, cost),
+        Known::Windows(table) => pass_in(site, own, table, StoredKey::NONE, cost),
+        Known::Other(table) => pass_in(site, own, table, StoredKey::NONE, cost),
+    }
+}
+
+#[inline(always)]
+fn pass_in<T: AnyTable + ?Sized>(
+    site: &'static Site,
+    own: &Own,
+    table: &T,
+    key: StoredKey,
+    cost: u64,
+) -> Option<Stopped> {
+    if let Some(decision) = own.table.pass(table, key, cost) {
         return stop(site, &decision);
     }
     own.count_passed();
@@ -124,7 +138,9 @@ fn ask(site: &'static Site, key: &Key, cost: u64) -> Entering {
     let rule = site.rule();
     let observed = Observed::new(key);
     let answer = match store {
-        Store::Local => Answer::now(limiter.local().decide_sync(rule, StoredKey::new(key), cost, longest_wait)),
+        Store::Local => {
+            Answer::now(limiter.local().decide_sync(rule, StoredKey::new(key), cost, longest_wait))
+        }
         Store::Installed => limiter.decide(Call { rule, key, cost, longest_wait, on_error }),
     };
     match answer.known() {
@@ -196,8 +212,11 @@ fn pass_elsewhere_sync<K: LimitKey + ?Sized>(
 }
 
 fn pass_own_sync(own: &Own, key: StoredKey, cost: u64) -> Option<Decision> {
-    let stopped =
-        if key == StoredKey::NONE { own.table.pass_keyless(cost) } else { own.table.pass(key, cost) };
+    let stopped = match own.table.table {
+        Known::Buckets(table) => own.table.pass(table, key, cost),
+        Known::Windows(table) => own.table.pass(table, key, cost),
+        Known::Other(table) => own.table.pass(table, key, cost),
+    };
     if stopped.is_none() {
         own.count_passed();
     }

@@ -208,7 +208,7 @@ impl Site {
     }
 
     /// Counts a decision, and says what to tell the caller where it is a no that is acted upon.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn settle(&'static self, decision: &Decision) -> Option<Rejected> {
         self.counts.count(decision);
         let rejects = self.options.mode == Mode::Enforce && !decision.is_allowed();

@@ -53,7 +53,11 @@ impl StoredKey {
     /// What [`new`](Self::new) makes of a key that is one string.
     #[inline]
     pub(crate) fn of_string(string: &[u8]) -> Self {
-        if string.len() <= WHOLE { Self::whole(string, STRING) } else { Self::digest(string, DIGEST_OF_STRING) }
+        if string.len() <= WHOLE {
+            Self::whole(string, STRING)
+        } else {
+            Self::digest(string, DIGEST_OF_STRING)
+        }
     }
 
     #[inline]

@@ -42,9 +42,9 @@ impl<S> Keyless<S> {
         S: States<R::State>,
     {
         match self {
-            Self::Word(word) => {
-                let now = now.max(word.newest.fetch_max(now, Ordering::Relaxed));
-                word.update::<R, S, T>(|states| work(states, now))
+            Self::Word(held) => {
+                let now = now.max(held.newest.fetch_max(now, Ordering::Relaxed));
+                held.update::<R, S, T>(|states| work(states, now))
             }
             Self::Locked(locked) => {
                 let Locked { states, newest } = &mut *locked.lock();
@@ -62,7 +62,7 @@ impl<S> Keyless<S> {
     {
         match self {
             // The room does not mind an older time.
-            Self::Word(word) => word.update::<R, S, T>(|states| work(states, now)),
+            Self::Word(held) => held.update::<R, S, T>(|states| work(states, now)),
             Self::Locked(_) => self.with::<R, T>(now, work),
         }
     }

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use table::{AnyTable, Known};
+pub(crate) use table::{AnyTable, Known};
 
 use crate::limiter::{Answer, Call, Limiter};
 use crate::rule_map::RuleMap;
@@ -126,7 +126,7 @@ impl LocalLimiter {
 
 /// What the limiter of this process keeps for one rule, and how long calls under it may wait.
 pub(crate) struct OwnTable {
-    table: Known<'static>,
+    pub(crate) table: Known<'static>,
     clock: SystemClock,
     longest_wait: u64,
 }
@@ -134,34 +134,18 @@ pub(crate) struct OwnTable {
 impl OwnTable {
     /// Decides as [`LocalLimiter::decide_sync`] does, and says nothing where the call goes now.
     #[inline(always)]
-    pub(crate) fn pass(&self, key: StoredKey, cost: u64) -> Option<Decision> {
-        match self.table {
-            Known::Buckets(table) => self.pass_in(table, key, cost),
-            Known::Windows(table) => self.pass_in(table, key, cost),
-            Known::Other(table) => self.pass_in(table, key, cost),
+    pub(crate) fn pass<T: AnyTable + ?Sized>(
+        &self,
+        table: &T,
+        key: StoredKey,
+        cost: u64,
+    ) -> Option<Decision> {
+        let question = Question { cost, longest_wait: self.longest_wait };
+        if key == StoredKey::NONE {
+            return table.pass_keyless(self.clock.now(), question);
         }
-    }
-
-    #[inline(always)]
-    fn pass_in<T: AnyTable + ?Sized>(&self, table: &T, key: StoredKey, cost: u64) -> Option<Decision> {
         let to = table.approach(key);
-        table.pass(to, key, self.clock.now(), self.question(cost))
-    }
-
-    /// The same for a call without a key.
-    #[inline(always)]
-    pub(crate) fn pass_keyless(&self, cost: u64) -> Option<Decision> {
-        let (now, question) = (self.clock.now(), self.question(cost));
-        match self.table {
-            Known::Buckets(table) => table.pass_keyless(now, question),
-            Known::Windows(table) => table.pass_keyless(now, question),
-            Known::Other(table) => table.pass_keyless(now, question),
-        }
-    }
-
-    #[inline]
-    fn question(&self, cost: u64) -> Question {
-        Question { cost, longest_wait: self.longest_wait }
+        table.pass(to, key, self.clock.now(), question)
     }
 }
 

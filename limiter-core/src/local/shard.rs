@@ -19,7 +19,7 @@ pub(super) struct Shard<S> {
 }
 
 /// The states of one key, one for each quota: in place where there is one quota, as there mostly is.
-pub(super) trait States<T>: AsRef<[T]> + AsMut<[T]> + Default + Send + 'static {
+pub(crate) trait States<T>: AsRef<[T]> + AsMut<[T]> + Default + Send + 'static {
     /// As many, so that the compiler knows how many there are.
     type Terms: AsRef<[Terms]> + Send + Sync;
 

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::hint::black_box;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use once_cell::sync::OnceCell;
 use spin::mutex::SpinMutexGuard;
@@ -17,7 +17,7 @@ use crate::strategy::{self, Question, Room, Terms, Visitor, sliding_window, toke
 use crate::{Decision, Rule};
 
 /// The table of a rule, whatever its strategy.
-pub(super) trait AnyTable: Send + Sync + 'static {
+pub(crate) trait AnyTable: Send + Sync + 'static {
     /// Where [`pass`](Self::pass) will look for the key. Its memory is on its way while the caller reads the clock.
     fn approach(&self, key: StoredKey) -> Approached;
     /// [`decide`](Self::decide), which says nothing where the call goes now.
@@ -34,7 +34,7 @@ pub(super) trait AnyTable: Send + Sync + 'static {
 
 /// The tables that most calls are decided in, and all others.
 #[derive(Clone, Copy)]
-pub(super) enum Known<'a> {
+pub(crate) enum Known<'a> {
     Buckets(&'a Buckets),
     Windows(&'a Windows),
     Other(&'a dyn AnyTable),
@@ -42,12 +42,12 @@ pub(super) enum Known<'a> {
 
 /// Where a key is looked for.
 #[derive(Clone, Copy)]
-pub(super) struct Approached {
+pub(crate) struct Approached {
     hash: u64,
 }
 
-pub(super) type Buckets = Table<token_bucket::whole::Room, [token_bucket::whole::Level; 1]>;
-pub(super) type Windows = Table<sliding_window::packed::Room, [sliding_window::packed::Counters; 1]>;
+pub(crate) type Buckets = Table<token_bucket::whole::Room, [token_bucket::whole::Level; 1]>;
+pub(crate) type Windows = Table<sliding_window::packed::Room, [sliding_window::packed::Counters; 1]>;
 
 /// A table for `rule` that holds at most `max_keys` keys.
 pub(super) fn of(rule: &Rule, max_keys: usize) -> Box<dyn AnyTable> {
@@ -83,7 +83,7 @@ impl Build<'_> {
     }
 }
 
-pub(super) struct Table<R: Room, S: States<R::State>> {
+pub(crate) struct Table<R: Room, S: States<R::State>> {
     terms: S::Terms,
     max_keys: usize,
     /// How many keys all shards hold together, or are about to.
@@ -96,6 +96,8 @@ pub(super) struct Table<R: Room, S: States<R::State>> {
     search_after: AtomicU64,
     /// The state of all keys that found no room.
     crowd: Lock<S>,
+    /// Whether anybody ever found none since the crowd was last idle: new keys need not look at it before.
+    crowded: AtomicBool,
     /// For calls without a key.
     keyless: Keyless<S>,
     room: PhantomData<fn() -> R>,
@@ -126,6 +128,7 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
             next_swept: AtomicUsize::new(0),
             search_after: AtomicU64::new(0),
             crowd: Lock::new(S::fresh::<R>(&terms)),
+            crowded: AtomicBool::new(false),
             room: PhantomData,
             terms: S::terms(terms),
             max_keys,
@@ -213,7 +216,10 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
         }
         // The copy knows how much the crowd has spent, but only the crowd itself knows since when.
         if !decision.is_allowed() || !self.reserve(home, shard) {
-            return strategy::decide::<R>(self.crowd.lock().as_mut(), self.terms(), now, question);
+            let mut crowd = self.crowd.lock();
+            // Whoever asks for this key next has the lock of its shard after us, and sees it.
+            self.crowded.store(true, Ordering::Relaxed);
+            return strategy::decide::<R>(crowd.as_mut(), self.terms(), now, question);
         }
         shard.insert(&self.secret, key, states);
         decision
@@ -223,9 +229,13 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
     /// nobody gets more than the limit by leaving the crowd.
     fn first_states(&self, now: u64) -> S {
         let mut states = S::fresh::<R>(self.terms());
-        let crowd = self.crowd.lock();
-        if !strategy::is_idle::<R>(crowd.as_ref(), self.terms(), now) {
-            strategy::spend_as::<R>(states.as_mut(), crowd.as_ref(), self.terms(), now);
+        if self.crowded.load(Ordering::Relaxed) {
+            let crowd = self.crowd.lock();
+            if strategy::is_idle::<R>(crowd.as_ref(), self.terms(), now) {
+                self.crowded.store(false, Ordering::Relaxed);
+            } else {
+                strategy::spend_as::<R>(states.as_mut(), crowd.as_ref(), self.terms(), now);
+            }
         }
         states
     }
@@ -406,8 +416,7 @@ mod tests {
         type Output = ();
 
         fn visit<R: Room>(self) {
-            for (max_keys, shards) in [(0, 1), (256, 1), (512, 2), (1_000_000, 4096), (usize::MAX, 4096)]
-            {
+            for (max_keys, shards) in [(0, 1), (256, 1), (512, 2), (1_000_000, 4096), (usize::MAX, 4096)] {
                 let table = table::<R>(Strategy::TokenBucket, max_keys);
                 assert_eq!(table.shards().len(), shards, "for {max_keys} keys");
                 let mut residents = vec![0; shards];

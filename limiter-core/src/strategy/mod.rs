@@ -269,6 +269,10 @@ fn latest<R: Room>(states: &[R::State], terms: &[Terms], now: u64, cost: u64) ->
 
 #[inline]
 fn stand<R: Room>(states: &[R::State], terms: &[Terms], now: u64) -> Standing {
+    // One quota, as there mostly is, stays in registers.
+    if let ([state], [terms]) = (states, terms) {
+        return R::standing(state, terms, now);
+    }
     let mut all = states.iter().zip(terms).map(|(state, terms)| R::standing(state, terms, now));
     let first = all.next().expect("a rule has at least one quota");
     all.fold(first, Standing::tightest)
