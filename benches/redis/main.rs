@@ -55,7 +55,7 @@ fn main() {
 
 /// Decisions per second by number of callers, the latency of one, and many callers of one key.
 fn different_keys_and_one(server: &Server, load: &Load<'_>) -> Vec<Row> {
-    let asked = Asked::by(server, || _ = load.runtime.block_on(contenders::token_bucket(0)));
+    let asked = Asked::without_argument(server, || _ = load.runtime.block_on(contenders::token_bucket(0)));
     let mut rates = vec![[const { Vec::new() }; CALLERS.len()]; Contender::ALL.len()];
     let [mut latencies, mut bare_latencies] = [const { Vec::new() }; 2];
     let [mut one_key, mut benchmark, mut benchmark_one_key] = [const { Vec::new() }; 3];

@@ -20,8 +20,26 @@ impl Asked {
     pub(crate) fn by(server: &Server, call: impl FnOnce()) -> Self {
         let monitor = server.monitor();
         call();
-        let lines = monitor.stop();
-        let line = lines.iter().find(|line| line.contains("\"EVALSHA\"")).expect("it asked the server");
+        Self::seen("\"EVALSHA\"", &monitor.stop())
+    }
+
+    /// The same with the argument as part of the script: `redis-benchmark` cannot send a byte that is 0.
+    pub(crate) fn without_argument(server: &Server, call: impl FnOnce()) -> Self {
+        server.cli(&["SCRIPT", "FLUSH"]);
+        let monitor = server.monitor();
+        call();
+        // The script is gone, so it is sent with its source.
+        let Self { mut words, name, .. } = Self::seen("\"EVAL\"", &monitor.stop());
+        let argument: String = words.pop().into_iter().flatten().map(|byte| format!("\\{byte:03}")).collect();
+        let source = String::from_utf8(words[1].clone()).expect("scripts are text");
+        let sha = server.cli(&["SCRIPT", "LOAD", &format!("local ARGV = {{ '{argument}' }}\n{source}")]);
+        words[0] = b"EVALSHA".to_vec();
+        words[1] = sha.into_bytes();
+        Self { words, key: 3, name }
+    }
+
+    fn seen(command: &str, lines: &[String]) -> Self {
+        let line = lines.iter().find(|line| line.contains(command)).expect("it asked the server");
         let words = words(line);
         let name = String::from_utf8(words[3].clone()).expect("names are text");
         let (before, after) = name.split_once("#0").expect("the key is the number 0");
@@ -72,13 +90,12 @@ impl Asked {
         let mut command = Command::new("redis-benchmark");
         command.args(["-q", "-P", "64", "-c", "8", "-n", "20000", "-p", &server.port().to_string()]);
         command.args(["-r", &keys.to_string()]);
-        for word in self.about("__rand_int__") {
-            command.arg(String::from_utf8(word).expect("arguments are text"));
-        }
+        command.args(self.about("__rand_int__").map(|word| String::from_utf8(word).expect("text")));
         let output = command.output().expect("redis-benchmark comes with the server");
         let text = String::from_utf8_lossy(&output.stdout);
         let rate = text.rsplit_once(" requests per second").and_then(|(before, _)| before.rsplit(' ').next());
-        rate.and_then(|rate| rate.parse().ok()).unwrap_or_else(|| panic!("redis-benchmark: {text}"))
+        rate.and_then(|rate| rate.parse().ok())
+            .unwrap_or_else(|| panic!("redis-benchmark: {text} {}", String::from_utf8_lossy(&output.stderr)))
     }
 }
 
@@ -94,8 +111,31 @@ fn field(line: &str, name: &str) -> f64 {
     value.and_then(|value| value.trim().parse().ok()).unwrap_or_else(|| panic!("no {name} in {line}"))
 }
 
-/// The words of a line of the monitor: `1700000000.000000 [0 127.0.0.1:5000] "GET" "key"`.
+/// The words of a line of the monitor: `1700000000.000000 [0 127.0.0.1:5000] "GET" "key\\x00"`.
 fn words(line: &str) -> Vec<Vec<u8>> {
-    let quoted = line.split_once("] \"").expect("a command").1.trim_end().trim_end_matches('"');
-    quoted.split("\" \"").map(|word| word.as_bytes().to_vec()).collect()
+    let quoted = line.split_once("] \"").expect("a command").1.trim_end();
+    quoted.strip_suffix('"').expect("quoted words").split("\" \"").map(unescaped).collect()
+}
+
+fn unescaped(word: &str) -> Vec<u8> {
+    let (mut bytes, mut rest) = (Vec::new(), word.bytes());
+    while let Some(byte) = rest.next() {
+        if byte != b'\\' {
+            bytes.push(byte);
+            continue;
+        }
+        let digit = |rest: &mut std::str::Bytes<'_>| {
+            rest.next().and_then(|digit| char::from(digit).to_digit(16)).expect("a digit")
+        };
+        match rest.next().expect("a byte is escaped") {
+            b'x' => bytes.push(u8::try_from(digit(&mut rest) * 16 + digit(&mut rest)).expect("two digits")),
+            b'n' => bytes.push(b'\n'),
+            b'r' => bytes.push(b'\r'),
+            b't' => bytes.push(b'\t'),
+            b'a' => bytes.push(7),
+            b'b' => bytes.push(8),
+            itself => bytes.push(itself),
+        }
+    }
+    bytes
 }

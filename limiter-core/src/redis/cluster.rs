@@ -62,7 +62,7 @@ impl Cluster {
     /// The server at `host`, whether it is known or not.
     pub(super) fn node_at(&self, host: &Host) -> Node {
         let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
-        map.nodes.entry(host.clone()).or_insert_with(|| Node::new(self.at(host), None)).clone()
+        map.nodes.entry(host.clone()).or_insert_with(|| Node::of_cluster(self.at(host), None)).clone()
     }
 
     /// The slot was found at `host`.
@@ -112,7 +112,7 @@ impl Cluster {
             let known = map.nodes.remove(host);
             nodes
                 .entry(host.clone())
-                .or_insert_with(|| known.unwrap_or_else(|| Node::new(self.at(host), None)));
+                .or_insert_with(|| known.unwrap_or_else(|| Node::of_cluster(self.at(host), None)));
         }
         *map = Map { nodes, ranges, moved: HashMap::new() };
     }

@@ -25,6 +25,8 @@ pub(super) enum Failure {
     ReadOnly,
     /// The keys of the slot are on two servers, as they move: it did not run. Others of this server are well.
     TryAgain,
+    /// The keys are not all in one slot: it did not run.
+    CrossSlot,
     /// The server cannot answer just now: it did not run.
     NotNow,
     /// The server will not do it, and says why.
@@ -51,6 +53,7 @@ impl Failure {
             Some(ServerErrorKind::Moved) => redirect().map_or(Self::NotNow, Self::Moved),
             Some(ServerErrorKind::Ask) => redirect().map_or(Self::NotNow, Self::Ask),
             Some(ServerErrorKind::ReadOnly) => Self::ReadOnly,
+            Some(ServerErrorKind::CrossSlot) => Self::CrossSlot,
             Some(ServerErrorKind::TryAgain) => Self::TryAgain,
             Some(
                 ServerErrorKind::BusyLoading | ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown,

@@ -1,6 +1,7 @@
 //! The limiter that a fleet shares, on Redis or Valkey.
 
 mod address;
+mod batch;
 mod blocked;
 mod cluster;
 mod failure;
@@ -13,7 +14,7 @@ mod resolver;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use address::Address;
 use blocked::Blocked;
@@ -111,12 +112,6 @@ impl RedisLimiter {
         rules.get(rule, |rule| Arc::new(Prepared::new(prefix, rule, script_clock, *instances)))
     }
 
-    fn question(&self, rule: &Rule, key: &Key, what: What) -> Question {
-        let prepared = self.prepared(rule);
-        let name = names::name(&prepared.start, key, rule.strategy()).into();
-        Question { name, rule: Arc::clone(prepared), what }
-    }
-
     fn now(&self) -> Option<u64> {
         self.shared.clock.as_ref().map(|clock| clock())
     }
@@ -151,52 +146,54 @@ impl Shared {
 
 impl Limiter for RedisLimiter {
     fn decide(&self, call: Call<'_>) -> Answer<Decision> {
-        let Call { cost, longest_wait, on_error, .. } = call;
-        let question = self.question(call.rule, call.key, What::take(cost, longest_wait, self.now()));
+        let Call { key, cost, longest_wait, on_error, .. } = call;
+        let prepared = self.prepared(call.rule);
         // Under a clock of tests, time here says nothing about time there.
         if self.shared.clock.is_none()
-            && let Some(rejection) =
-                self.shared.blocked.rejection(&question.name, call.rule, cost, longest_wait)
+            && let Some(rejection) = self.shared.blocked.rejection(prepared, key, cost, longest_wait)
         {
             return Answer::now(rejection);
         }
-        let (shared, key) = (Arc::clone(&self.shared), call.key.clone());
+        let question = question(prepared, key, What::take(cost, longest_wait, self.now()));
+        let (shared, key) = (Arc::clone(&self.shared), key.clone());
         Answer::later(async move {
-            let asked = Instant::now();
-            match shared.ask(question.clone()).await {
+            let (rule, asked) = (Arc::clone(&question.rule), shared.blocked.now());
+            match shared.ask(question).await {
                 Ok(decision) => {
-                    shared.blocked.remember(&question.name, &question.rule.rule, cost, asked, decision);
+                    shared.blocked.remember(&rule, &key, cost, asked, decision);
                     decision
                 }
                 Err(failure) => {
-                    question.rule.report(&failure);
-                    shared.policy(on_error, &question.rule, &key, cost, longest_wait)
+                    rule.report(&failure);
+                    shared.policy(on_error, &rule, &key, cost, longest_wait)
                 }
             }
         })
     }
 
     fn look(&self, rule: &Rule, key: &Key) -> Answer<Decision> {
-        let question = self.question(rule, key, What::look(self.now()));
+        let question = question(self.prepared(rule), key, What::look(self.now()));
         let (shared, key) = (Arc::clone(&self.shared), key.clone());
         Answer::later(async move {
-            match shared.ask(question.clone()).await {
+            let rule = Arc::clone(&question.rule);
+            match shared.ask(question).await {
                 Ok(decision) => decision.as_looked_at(),
-                Err(_) => shared.local.look_sync(&question.rule.own_part, &key).by(DecidedBy::Degraded),
+                Err(_) => shared.local.look_sync(&rule.own_part, &key).by(DecidedBy::Degraded),
             }
         })
     }
 
     fn forget(&self, rule: &Rule, key: &Key) -> Answer<()> {
-        let question = self.question(rule, key, What::Forget);
+        let question = question(self.prepared(rule), key, What::Forget);
         let (shared, key) = (Arc::clone(&self.shared), key.clone());
         Answer::later(async move {
+            let rule = Arc::clone(&question.rule);
             // Before and after: whoever asks meanwhile may hear of the time before.
-            shared.blocked.forget(&question.name);
-            shared.local.forget_sync(&question.rule.own_part, &key);
+            shared.blocked.forget(&rule, &key);
+            shared.local.forget_sync(&rule.own_part, &key);
             // What does not reach the server within its time is not tried again: the permits come back by themselves.
-            let _ = shared.ask(question.clone()).await;
-            shared.blocked.forget(&question.name);
+            let _ = shared.ask(question).await;
+            shared.blocked.forget(&rule, &key);
         })
     }
 
@@ -307,6 +304,11 @@ impl fmt::Debug for RedisLimiterBuilder {
             .field("timeout", &self.timeout)
             .finish_non_exhaustive()
     }
+}
+
+fn question(rule: &Arc<Prepared>, key: &Key, what: What) -> Question {
+    let name = names::name(&rule.start, key, rule.rule.strategy()).into();
+    Question { name, rule: Arc::clone(rule), what }
 }
 
 fn script_clock(clock: Option<&TestClock>) -> ScriptClock {

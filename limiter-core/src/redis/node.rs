@@ -1,27 +1,31 @@
 //! One server, and the one task that talks to it.
 //!
-//! The task takes all questions that are there, puts those for one key into one script call and all script calls into
-//! pipelines. A key whose script call is under way is not asked again until the answer is here: questions for it gather
+//! The task takes all questions that are there, puts those for one key into one script call, several keys of one rule as
+//! well, and all script calls into pipelines. A key whose script call is under way is not asked again until the answer is here: questions for it gather
 //! meanwhile, and go together in the next. Nobody waits for anybody else's key.
 //!
 //! A question whose asker has gone is not sent. One that was sent without an answer is never sent again.
 
-use std::collections::{HashMap, VecDeque};
-use std::pin::pin;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use hashbrown::HashMap;
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisResult, Value};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::{self, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::batch::{Asked, Batch, Outcome, Queue, Turn};
 use super::failure::Failure;
 use super::health::{Breaker, Health};
-use super::question::{self, Question, What};
+use super::question::Question;
 use super::resolver::{Found, Resolver};
-use crate::{DecidedBy, Decision};
+use crate::Decision;
 
 /// A handle to the task.
 #[derive(Clone)]
@@ -36,27 +40,30 @@ enum Message {
     Late,
 }
 
-/// A question and who waits for its answer.
-struct Asked {
-    question: Question,
-    /// For a cluster: the key is on its way here, and this server is asked for this once.
-    asking: bool,
-    answer: oneshot::Sender<Result<Decision, Failure>>,
-}
-
-/// Script calls in one pipeline: enough to save work, few enough that the first does not wait for the last.
+/// Keys in one pipeline: enough to save work, few enough that the first does not wait for the last.
 const MOST_IN_A_PIPELINE: usize = 64;
+/// Batches that are looked through for one that a key can go with.
+const OPEN_BATCHES: usize = 4;
+/// Messages that are taken at once.
+const MOST_AT_ONCE: usize = 1024;
 /// How often a connection that nobody uses is tried.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// Questions in one script call, so that no other key waits long for it.
-const MOST_IN_A_SCRIPT: usize = 1024;
 
 impl Node {
     /// Talks over `connection`, and makes new ones when it breaks.
     pub(super) fn new(resolver: Resolver, connection: Option<MultiplexedConnection>) -> Self {
+        Self::with(resolver, connection, usize::MAX)
+    }
+
+    /// One of several, between which keys may move: each key has a script call of its own.
+    pub(super) fn of_cluster(resolver: Resolver, connection: Option<MultiplexedConnection>) -> Self {
+        Self::with(resolver, connection, 1)
+    }
+
+    fn with(resolver: Resolver, connection: Option<MultiplexedConnection>, most_keys: usize) -> Self {
         let (sender, inbox) = mpsc::unbounded_channel();
         let breaker = Breaker::new(resolver.place());
-        tokio::spawn(Talk::new(resolver, connection, breaker.clone()).run(inbox));
+        tokio::spawn(Talk::new(resolver, connection, breaker.clone(), most_keys).run(inbox));
         Self { inbox: sender, breaker }
     }
 
@@ -111,11 +118,12 @@ struct Talk {
     keys: HashMap<Arc<str>, Queue>,
     /// Keys among them that can be asked about next.
     ready: Vec<Arc<str>>,
+    /// How many keys the server may be asked about in one script call.
+    most_keys: usize,
     /// Script calls to be sent next.
     batches: Vec<Batch>,
-    /// Pipelines under way, and what is in each.
-    sent: JoinSet<RedisResult<Vec<Value>>>,
-    under_way: HashMap<task::Id, Vec<Batch>>,
+    /// Pipelines under way, the oldest first, which is answered first.
+    sent: VecDeque<Sent>,
     /// The search for a server, while there is no connection, and what it tells.
     finding: JoinSet<()>,
     tell: mpsc::UnboundedSender<Found>,
@@ -124,22 +132,19 @@ struct Talk {
     attempts: u32,
 }
 
-#[derive(Default)]
-struct Queue {
-    waiting: VecDeque<Asked>,
-    /// Listed as ready, or with a script call under way.
-    busy: bool,
-}
-
-/// Questions for one key that go in one script call. There is always one when it is sent.
-struct Batch {
-    name: Arc<str>,
-    asked: Vec<Asked>,
-    with_source: bool,
+/// A pipeline under way, and what is in it.
+struct Sent {
+    replies: Pin<Box<dyn Future<Output = RedisResult<Vec<Value>>> + Send>>,
+    batches: Vec<Batch>,
 }
 
 impl Talk {
-    fn new(resolver: Resolver, connection: Option<MultiplexedConnection>, breaker: Breaker) -> Self {
+    fn new(
+        resolver: Resolver,
+        connection: Option<MultiplexedConnection>,
+        breaker: Breaker,
+        most_keys: usize,
+    ) -> Self {
         let (tell, news) = mpsc::unbounded_channel();
         let mut talk = Self {
             resolver: Arc::new(resolver),
@@ -147,9 +152,9 @@ impl Talk {
             connection: None,
             keys: HashMap::new(),
             ready: Vec::new(),
+            most_keys,
             batches: Vec::new(),
-            sent: JoinSet::new(),
-            under_way: HashMap::new(),
+            sent: VecDeque::new(),
             finding: JoinSet::new(),
             tell,
             news,
@@ -170,9 +175,16 @@ impl Talk {
         let mut switched = pin!(resolver.switched());
         loop {
             tokio::select! {
-                count = inbox.recv_many(&mut arrived, MOST_IN_A_SCRIPT) => {
+                count = inbox.recv_many(&mut arrived, MOST_AT_ONCE) => {
                     if count == 0 {
                         return;
+                    }
+                    // The server is busy anyway: whoever else runs now may ask meanwhile, and go along.
+                    if !self.sent.is_empty() {
+                        tokio::task::yield_now().await;
+                        while let Ok(message) = inbox.try_recv() {
+                            arrived.push(message);
+                        }
                     }
                     for message in arrived.drain(..) {
                         match message {
@@ -185,16 +197,7 @@ impl Talk {
                         }
                     }
                 }
-                Some(sent) = self.sent.join_next_with_id() => {
-                    let (id, replies) = match sent {
-                        Ok((id, replies)) => (id, replies.ok()),
-                        Err(ended) => (ended.id(), None),
-                    };
-                    // What was under way when the connection was given up has been answered then.
-                    if let Some(batches) = self.under_way.remove(&id) {
-                        self.receive(batches, replies);
-                    }
-                }
+                (batches, replies) = oldest(&mut self.sent) => self.receive(batches, replies.ok()),
                 _ = heartbeat.tick() => self.beat(),
                 () = &mut switched => {
                     self.disconnect();
@@ -217,13 +220,10 @@ impl Talk {
 
     /// Finds out whether a connection that nobody uses still holds, so that the next call need not.
     fn beat(&mut self) {
-        if let (Some(connection), true) = (&self.connection, self.under_way.is_empty()) {
-            let mut connection = connection.clone();
-            let sent = self.sent.spawn(async move {
-                let mut pipeline = Pipeline::new();
-                connection.send_packed_commands(pipeline.cmd("PING"), 0, 1).await
-            });
-            self.under_way.insert(sent.id(), Vec::new());
+        if let (Some(connection), true) = (self.connection.clone(), self.sent.is_empty()) {
+            let mut pipeline = Pipeline::new();
+            pipeline.cmd("PING");
+            self.sent.push_back(Sent::new(connection, pipeline, Vec::new()));
         }
     }
 
@@ -242,9 +242,8 @@ impl Talk {
     fn disconnect(&mut self) {
         if self.connection.take().is_some() {
             // Nobody waits for a connection that is given up. What was sent over it may have been done.
-            self.sent.abort_all();
-            for batch in std::mem::take(&mut self.under_way).into_values().flatten() {
-                self.finish(batch, &Err(Failure::Unknown));
+            for batch in std::mem::take(&mut self.sent).into_iter().flat_map(|sent| sent.batches) {
+                self.finish(batch, Err(Failure::Unknown));
             }
             // Down already, if calls ran out of time. Else calls wait for the first attempt to connect, which may be in
             // time for them; but not where the last connection brought nothing either.
@@ -260,57 +259,81 @@ impl Talk {
     }
 
     fn accept(&mut self, asked: Asked) {
-        let name = Arc::clone(&asked.question.name);
-        let queue = self.keys.entry(Arc::clone(&name)).or_default();
-        queue.waiting.push_back(asked);
+        let name = &asked.question.name;
+        let queue = match self.keys.get_mut(name) {
+            Some(queue) => queue,
+            None => self.keys.entry(Arc::clone(name)).or_default(),
+        };
         if !queue.busy {
             queue.busy = true;
-            self.ready.push(name);
+            self.ready.push(Arc::clone(name));
+        }
+        queue.waiting.push(asked);
+    }
+
+    /// Sends all that can be sent. Who has gone may have left questions of others behind.
+    fn send(&mut self) {
+        while !(self.ready.is_empty() && self.batches.is_empty())
+            && self.breaker.health() != Health::Connecting
+        {
+            self.send_ready();
         }
     }
 
-    /// Sends all that can be sent.
-    fn send(&mut self) {
-        if self.breaker.health() == Health::Connecting {
-            return;
-        }
+    fn send_ready(&mut self) {
         for name in std::mem::take(&mut self.ready) {
             let Some(queue) = self.keys.get_mut(&name) else { continue };
-            match queue.next_batch() {
-                Some(batch) => self.batches.push(batch),
+            match queue.next_turn() {
+                Some(turn) => self.join(turn),
                 None => _ = self.keys.remove(&name),
             }
         }
         let Some(connection) = self.connection.clone() else {
             for batch in std::mem::take(&mut self.batches) {
-                self.finish(batch, &Err(Failure::Away));
+                self.finish(batch, Err(Failure::Away));
             }
             return;
         };
-        // A script that was not there may have waited for a connection, and its askers may have gone since.
-        for batch in &mut self.batches {
-            batch.asked.retain(|asked| !asked.answer.is_closed());
-        }
-        for batch in self.batches.extract_if(.., |batch| batch.asked.is_empty()).collect::<Vec<_>>() {
-            self.finish(batch, &Err(Failure::Unknown));
-        }
-        while !self.batches.is_empty() {
-            let rest = self.batches.split_off(self.batches.len().min(MOST_IN_A_PIPELINE));
-            let batches = std::mem::replace(&mut self.batches, rest);
-            let mut pipeline = Pipeline::with_capacity(batches.len());
-            for batch in &batches {
-                if batch.asked[0].asking {
+        let mut batches = std::mem::take(&mut self.batches).into_iter().peekable();
+        while batches.peek().is_some() {
+            let (mut keys, mut in_pipeline, mut pipeline) = (0, Vec::new(), Pipeline::new());
+            while let Some(batch) =
+                batches.next_if(|batch| keys == 0 || keys + batch.turns.len() <= MOST_IN_A_PIPELINE)
+            {
+                let Some(batch) = self.still_wanted(batch) else { continue };
+                keys += batch.turns.len();
+                if batch.is_asking() {
                     pipeline.cmd("ASKING");
                 }
                 pipeline.add_command(batch.command());
+                in_pipeline.push(batch);
             }
-            let mut connection = connection.clone();
-            let sent = self.sent.spawn(async move {
-                let count = pipeline.len();
-                connection.send_packed_commands(&pipeline, 0, count).await
-            });
-            self.under_way.insert(sent.id(), batches);
+            if !in_pipeline.is_empty() {
+                self.sent.push_back(Sent::new(connection.clone(), pipeline, in_pipeline));
+            }
         }
+    }
+
+    /// Puts a turn into a script call with others of its rule, or into one of its own.
+    fn join(&mut self, turn: Turn) {
+        let open = self.batches.iter_mut().rev().take(OPEN_BATCHES);
+        match open.into_iter().find(|batch| batch.has_room_for(&turn, self.most_keys)) {
+            Some(batch) => batch.turns.push(turn),
+            None => self.batches.push(Batch::of(turn)),
+        }
+    }
+
+    /// What was sent in vain may have waited for a connection, and its askers may have gone since.
+    fn still_wanted(&mut self, mut batch: Batch) -> Option<Batch> {
+        for turn in &mut batch.turns {
+            turn.asked.retain(|asked| !asked.answer.is_closed());
+        }
+        if batch.turns.iter().any(|turn| turn.asked.is_empty()) {
+            let (wanted, gone) = batch.turns.into_iter().partition(|turn| !turn.asked.is_empty());
+            self.finish(Batch { turns: gone, ..batch }, Err(Failure::Unknown));
+            batch.turns = wanted;
+        }
+        (!batch.turns.is_empty()).then_some(batch)
     }
 
     /// Answers what was in a pipeline. Without replies, the connection broke or its answer is long overdue: what was sent
@@ -319,22 +342,23 @@ impl Talk {
         let Some(replies) = replies else {
             self.disconnect();
             for batch in batches {
-                self.finish(batch, &Err(Failure::Unknown));
+                self.finish(batch, Err(Failure::Unknown));
             }
             return;
         };
-        let asked_host = self.resolver.host();
         let mut replies = replies.into_iter();
         // Behind a reply that makes no sense, nobody knows which one answers what.
         let mut in_order = true;
         for mut batch in batches {
-            if batch.asked[0].asking {
+            if batch.is_asking() {
                 replies.next();
             }
             let outcome = match replies.next() {
                 _ if !in_order => Err(Failure::Unknown),
-                Some(Value::ServerError(error)) => Err(Failure::of_answer(&error, asked_host.as_ref())),
-                Some(reply) => batch.decisions(reply),
+                Some(Value::ServerError(error)) => {
+                    Err(Failure::of_answer(&error, self.resolver.host().as_ref()))
+                }
+                Some(reply) => batch.outcomes(reply),
                 None => Err(Failure::Strange),
             };
             in_order &= !matches!(outcome, Err(Failure::Strange));
@@ -345,64 +369,64 @@ impl Talk {
                     self.batches.push(batch);
                     continue;
                 }
+                Err(Failure::CrossSlot) if batch.turns.len() > 1 => {
+                    // It did not run. This server is one of a cluster, though the address does not say so.
+                    self.most_keys = 1;
+                    self.batches.extend(batch.turns.into_iter().map(Batch::of));
+                    continue;
+                }
                 Err(Failure::ReadOnly | Failure::Strange) => self.disconnect(),
                 Ok(_) => self.attempts = 0,
                 Err(_) => {}
             }
-            self.finish(batch, &outcome);
+            self.finish(batch, outcome);
         }
     }
 
-    /// Answers the questions of a batch; those for the same key that came meanwhile are next.
-    fn finish(&mut self, batch: Batch, outcome: &Result<Vec<Decision>, Failure>) {
-        let name = batch.name;
-        for (i, asked) in batch.asked.into_iter().enumerate() {
-            let answer = match outcome {
-                Ok(decisions) => Ok(decisions[i]),
-                Err(failure) => Err(failure.clone()),
-            };
-            // Whoever has gone does not want to know.
-            let _ = asked.answer.send(answer);
-        }
-        let Some(queue) = self.keys.get_mut(&name) else { return };
-        if queue.waiting.is_empty() {
-            self.keys.remove(&name);
-        } else {
-            self.ready.push(name);
-        }
-    }
-}
-
-impl Queue {
-    /// The questions that can go together next, in the order in which they came.
-    fn next_batch(&mut self) -> Option<Batch> {
-        self.waiting.retain(|asked| !asked.answer.is_closed());
-        let first = self.waiting.front()?;
-        let alike = |asked: &Asked| {
-            Arc::ptr_eq(&asked.question.rule, &first.question.rule)
-                && asked.asking == first.asking
-                && asked.question.what != What::Forget
-        };
-        let count = match first.question.what {
-            What::Forget => 1,
-            What::Take { .. } => {
-                self.waiting.iter().take(MOST_IN_A_SCRIPT).take_while(|asked| alike(asked)).count()
+    /// Answers the questions of a batch; those for the same keys that came meanwhile are next.
+    fn finish(&mut self, batch: Batch, outcome: Outcome) {
+        let mut outcomes = outcome.map(Vec::into_iter);
+        for turn in batch.turns {
+            for asked in turn.asked {
+                let answer = match &mut outcomes {
+                    Ok(outcomes) => outcomes.next().unwrap_or(Err(Failure::Strange)),
+                    Err(failure) => Err(failure.clone()),
+                };
+                // Whoever has gone does not want to know.
+                let _ = asked.answer.send(answer);
             }
-        };
-        let name = Arc::clone(&first.question.name);
-        Some(Batch { name, asked: self.waiting.drain(..count).collect(), with_source: false })
+            let Some(queue) = self.keys.get_mut(&turn.name) else { continue };
+            if queue.waiting.is_empty() {
+                self.keys.remove(&turn.name);
+            } else {
+                self.ready.push(turn.name);
+            }
+        }
     }
 }
 
-impl Batch {
-    fn command(&self) -> redis::Cmd {
-        question::command(self.asked.iter().map(|asked| &asked.question), self.with_source)
-    }
-
-    fn decisions(&self, reply: Value) -> Result<Vec<Decision>, Failure> {
-        match self.asked[0].question.what {
-            What::Take { .. } => question::decisions(reply, self.asked.iter().map(|asked| &asked.question)),
-            What::Forget => Ok(vec![Decision::exempt().by(DecidedBy::Shared)]),
+impl Sent {
+    /// Sends a pipeline.
+    fn new(mut connection: MultiplexedConnection, pipeline: Pipeline, batches: Vec<Batch>) -> Self {
+        let mut replies: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(async move {
+            let count = pipeline.len();
+            connection.send_packed_commands(&pipeline, 0, count).await
+        });
+        // Sent when it is first polled, which must not wait until those before it are answered. Who is to be woken is
+        // said later, when it is the oldest.
+        if let Poll::Ready(ended) = replies.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            replies = Box::pin(std::future::ready(ended));
         }
+        Self { replies, batches }
     }
+}
+
+/// The replies to the oldest pipeline, and what was in it. The server answers in the order in which it is asked.
+async fn oldest(sent: &mut VecDeque<Sent>) -> (Vec<Batch>, RedisResult<Vec<Value>>) {
+    let replies = poll_fn(|context| match sent.front_mut() {
+        Some(oldest) => oldest.replies.as_mut().poll(context),
+        None => Poll::Pending,
+    });
+    let replies = replies.await;
+    (sent.pop_front().map(|sent| sent.batches).unwrap_or_default(), replies)
 }

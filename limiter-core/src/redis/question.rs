@@ -1,11 +1,13 @@
 //! What is asked of a server, and what it answers.
 
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use redis::{Cmd, Script, Value};
 
 use super::failure::Failure;
-use crate::strategy::{Standing, Terms, lua};
+use crate::strategy::lua::{self, Argument};
+use crate::strategy::{Standing, Terms};
 use crate::{DecidedBy, Decision, Rule};
 
 /// Everything about a rule that is the same for all its calls.
@@ -15,11 +17,11 @@ pub(super) struct Prepared {
     pub(super) own_part: Rule,
     /// What the names of its keys start with.
     pub(super) start: String,
+    /// Of what all its names have in common.
+    pub(super) names_hash: u64,
     script: Script,
     source: String,
-    /// The terms of each quota, as arguments of the script.
-    terms: Vec<u64>,
-    quotas: usize,
+    terms: Box<[Terms]>,
     /// The second, counted from the start of the program, in which a refusal was last reported.
     #[cfg(feature = "tracing")]
     reported: std::sync::atomic::AtomicU64,
@@ -60,6 +62,17 @@ impl What {
         Self::Take { cost: cost.min(Terms::MOST_PERMITS), longest_wait: micros.cast_signed(), now }
     }
 
+    /// Whether it asks for the same as another, whenever that was.
+    fn is_like(self, other: Self) -> bool {
+        match (self, other) {
+            (
+                Self::Take { cost, longest_wait, .. },
+                Self::Take { cost: other_cost, longest_wait: other_wait, .. },
+            ) => (cost, longest_wait) == (other_cost, other_wait),
+            _ => self == other,
+        }
+    }
+
     /// A call that nothing admits, since it would have to go before now.
     pub(super) fn look(now: Option<u64>) -> Self {
         Self::Take { cost: 1, longest_wait: -1, now }
@@ -70,21 +83,33 @@ impl Prepared {
     pub(super) fn new(prefix: &str, rule: &Rule, clock: lua::ScriptClock, instances: u64) -> Self {
         let terms = Terms::in_micros(rule);
         let source = lua::source(rule.strategy(), clock);
+        let start = super::names::start(prefix, rule.name());
         Self {
             rule: rule.clone(),
             own_part: if instances == 1 { rule.clone() } else { rule.divided(instances) },
-            start: super::names::start(prefix, rule.name()),
+            names_hash: BuildHasherDefault::<DefaultHasher>::default()
+                .hash_one((&start, rule.strategy().name())),
+            start,
             script: Script::new(&source),
             source,
-            quotas: terms.len(),
             #[cfg(feature = "tracing")]
             reported: std::sync::atomic::AtomicU64::new(0),
-            terms: lua::arguments(&terms, []).collect(),
+            terms,
         }
     }
 }
 
 impl Prepared {
+    /// Whether its keys have the names of another's: then they are the same on the server.
+    pub(super) fn has_names_of(&self, other: &Self) -> bool {
+        self.start == other.start && self.rule.strategy() == other.rule.strategy()
+    }
+
+    /// How many keys can be asked about in one script.
+    pub(super) fn most_keys(&self) -> usize {
+        lua::most_keys(self.rule.strategy())
+    }
+
     /// Tells those who run the service what the server has against this rule, once in a second. A server that is away
     /// is its breaker's to tell.
     #[cfg(feature = "tracing")]
@@ -104,33 +129,37 @@ impl Prepared {
     pub(super) fn report(&self, _: &Failure) {}
 }
 
-/// Calls for one key that go together in one script. There is always one.
-pub(super) fn command<'a>(questions: impl Iterator<Item = &'a Question>, with_source: bool) -> Cmd {
-    let mut questions = questions.peekable();
-    let first = *questions.peek().expect("a batch has a question");
-    let Prepared { script, source, terms, quotas, .. } = &*first.rule;
+/// The script call for several keys of one rule, or what else one key is asked for.
+pub(super) fn command<'a, A: AsRef<Question> + 'a>(keys: &[impl AsRef<[A]>], with_source: bool) -> Cmd {
+    let first = keys[0].as_ref()[0].as_ref();
+    let Prepared { script, source, terms, .. } = &*first.rule;
+    let mut command = Cmd::new();
     if first.what == What::Forget {
-        let mut command = Cmd::new();
         command.arg("UNLINK");
-        names(&mut command, &first.name, *quotas);
+        names(&mut command, &first.name, terms.len());
         return command;
     }
-    let mut command = Cmd::new();
     if with_source {
         command.arg("EVAL").arg(source);
     } else {
         command.arg("EVALSHA").arg(script.get_hash());
     }
-    command.arg(*quotas);
-    names(&mut command, &first.name, *quotas);
-    command.arg(terms);
+    command.arg(keys.len() * terms.len());
+    let mut argument = Argument::new(keys.len(), terms);
     let mut time = None;
-    for question in questions {
-        if let What::Take { cost, longest_wait, now } = question.what {
-            command.arg(cost).arg(longest_wait);
-            time = now;
+    for key in keys {
+        let questions = key.as_ref();
+        names(&mut command, &questions[0].as_ref().name, terms.len());
+        let alike = |one: &A, next: &A| one.as_ref().what.is_like(next.as_ref().what);
+        argument.runs(questions.chunk_by(alike).count());
+        for run in questions.chunk_by(alike) {
+            if let What::Take { cost, longest_wait, now } = run[run.len() - 1].as_ref().what {
+                argument.run(run.len(), cost, longest_wait);
+                time = now;
+            }
         }
     }
+    command.arg(argument.as_bytes());
     if let Some(now) = time {
         command.arg(now);
     }
@@ -144,40 +173,65 @@ fn names(command: &mut Cmd, name: &str, quotas: usize) {
     }
 }
 
-/// The decisions of calls that went together.
-pub(super) fn decisions<'a>(
-    reply: Value,
-    questions: impl ExactSizeIterator<Item = &'a Question>,
-) -> Result<Vec<Decision>, Failure> {
-    const FIELDS: usize = 5;
-    let strange = || Failure::Strange;
-    let Value::Array(values) = reply else { return Err(strange()) };
-    let numbers = values.into_iter().map(|value| match value {
-        Value::Int(number) => u64::try_from(number).map_err(|_| strange()),
-        _ => Err(strange()),
-    });
-    let numbers = numbers.collect::<Result<Vec<u64>, _>>()?;
-    // The first one is the server's time.
-    let rows = numbers.get(1..).unwrap_or_default();
-    if rows.len() != questions.len() * FIELDS {
-        return Err(strange());
-    }
-    let nanos = |micros: u64| micros.saturating_mul(1_000);
-    let decision = |(row, question): (&[u64], &Question)| {
-        let [verdict, time, quota, remaining, reset_after] = *row else { return Err(strange()) };
-        let quota = u8::try_from(quota).map_err(|_| strange())?;
-        if usize::from(quota) >= question.rule.quotas || verdict == 0 && !question.would_wait(time) {
-            return Err(strange());
+/// The reply of a script, read call by call.
+pub(super) struct Reply {
+    values: std::vec::IntoIter<Value>,
+}
+
+impl Reply {
+    pub(super) fn new(reply: Value) -> Result<Self, Failure> {
+        match reply {
+            Value::Array(values) => Ok(Self { values: values.into_iter() }),
+            _ => Err(Failure::Strange),
         }
+    }
+
+    /// What the script has against the next key, if anything.
+    pub(super) fn refusal(&mut self) -> Option<Failure> {
+        match self.values.as_slice().first() {
+            Some(Value::ServerError(error)) => {
+                let refusal = Failure::of_answer(error, None);
+                self.values.next();
+                Some(refusal)
+            }
+            _ => None,
+        }
+    }
+
+    /// The decision about the next call.
+    pub(super) fn decision(&mut self, question: &Question) -> Result<Decision, Failure> {
+        let quotas = question.rule.terms.len();
+        let (answer, remaining, reset_after) = (self.number()?, self.natural()?, self.natural()?);
+        let quota = if lua::numbers(quotas) > 3 { self.natural()? } else { 0 };
+        let quota = u8::try_from(quota).map_err(|_| Failure::Strange)?;
+        if usize::from(quota) >= quotas {
+            return Err(Failure::Strange);
+        }
+        let nanos = |micros: u64| micros.saturating_mul(1_000);
         let standing = Standing::whole(remaining, nanos(reset_after));
-        let decision = match verdict {
+        let decision = match u64::try_from(answer) {
             // The turn is counted from the answer: the server's clock is not ours.
-            0 => Decision::allowed(quota, 0, nanos(time), standing),
-            1 => Decision::exceeded(quota, nanos(time), standing),
-            2 => Decision::too_costly(quota, standing),
-            _ => return Err(strange()),
+            Ok(delay) if question.would_wait(delay) => Decision::allowed(quota, 0, nanos(delay), standing),
+            Ok(_) => return Err(Failure::Strange),
+            Err(_) if answer == -1 => Decision::too_costly(quota, standing),
+            Err(_) => Decision::exceeded(quota, nanos((answer + 2).unsigned_abs()), standing),
         };
         Ok(decision.by(DecidedBy::Shared))
-    };
-    rows.chunks_exact(FIELDS).zip(questions).map(decision).collect()
+    }
+
+    /// Whether there is nothing more.
+    pub(super) fn is_over(&self) -> bool {
+        self.values.as_slice().is_empty()
+    }
+
+    fn number(&mut self) -> Result<i64, Failure> {
+        match self.values.next() {
+            Some(Value::Int(number)) => Ok(number),
+            _ => Err(Failure::Strange),
+        }
+    }
+
+    fn natural(&mut self) -> Result<u64, Failure> {
+        u64::try_from(self.number()?).map_err(|_| Failure::Strange)
+    }
 }

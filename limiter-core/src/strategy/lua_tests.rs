@@ -56,12 +56,12 @@ fn a_clock_that_steps_back_locks_nobody_out() {
         let rule = rule_of(strategy, &["5/4s"]);
         let mut script = server.script(&rule, "steps back");
         for i in 0..5 {
-            assert_eq!(script.ask(TODAY + i * 100_000, &[(1, 0)]).1[0].verdict, 0, "{strategy}");
+            assert_eq!(script.ask(TODAY + i * 100_000, &[(1, 0)])[0].verdict, 0, "{strategy}");
         }
         let stepped = TODAY - HOUR;
         let written = script.dump();
-        let (now, answers) = script.ask(stepped, &[(5, 0), (1, 0)]);
-        assert_eq!((now, answers[0].verdict, answers[1].verdict), (stepped, 1, 1), "{strategy}: {answers:?}");
+        let answers = script.ask(stepped, &[(5, 0), (1, 0)]);
+        assert_eq!((answers[0].verdict, answers[1].verdict), (1, 1), "{strategy}: {answers:?}");
         assert!(answers[0].time <= 4_000_000, "{strategy}: locked out for {}", answers[0].time);
         let rewound = script.dump();
         assert_ne!(written, rewound, "{strategy}: the lockout must end, although everything was rejected");
@@ -69,8 +69,8 @@ fn a_clock_that_steps_back_locks_nobody_out() {
         script.ask(stepped + 1, &[(5, 0)]);
         assert_eq!(script.dump(), rewound, "{strategy}: it is rewound once");
         let back = stepped + answers[0].time;
-        assert_eq!(script.ask(back - 1, &[(5, 0)]).1[0].verdict, 1, "{strategy}");
-        assert_eq!(script.ask(back, &[(5, 0)]).1[0].verdict, 0, "{strategy}");
+        assert_eq!(script.ask(back - 1, &[(5, 0)])[0].verdict, 1, "{strategy}");
+        assert_eq!(script.ask(back, &[(5, 0)])[0].verdict, 0, "{strategy}");
     }
 }
 
@@ -92,7 +92,7 @@ fn a_clock_that_steps_back_admits_no_more_than_the_limit() {
                     clock_is_back += random.between(1, HOUR);
                 }
                 let call = (random.between(1, 3), random.one_of(&[0, 0, 500_000, 3_000_000]));
-                let (_, answers) = script.ask(time - clock_is_back, &[call]);
+                let answers = script.ask(time - clock_is_back, &[call]);
                 if answers[0].verdict == 0 {
                     admitted.push((time + answers[0].time, call.0));
                 }
@@ -110,8 +110,8 @@ fn a_clock_that_steps_forward_resets_at_most() {
     let server = Server::start();
     for &strategy in Strategy::ALL {
         let mut script = server.script(&rule_of(strategy, &["5/4s", "100/1000d"]), "steps forward");
-        assert_eq!(script.ask(TODAY, &[(5, 0), (1, 0)]).1[1].verdict, 1, "{strategy}");
-        let (_, answers) = script.ask(2 * TODAY, &[(5, 0), (1, 0)]);
+        assert_eq!(script.ask(TODAY, &[(5, 0), (1, 0)])[1].verdict, 1, "{strategy}");
+        let answers = script.ask(2 * TODAY, &[(5, 0), (1, 0)]);
         assert_eq!((answers[0].verdict, answers[1].verdict), (0, 1), "{strategy}");
     }
 }
@@ -190,7 +190,7 @@ fn without_memory_nothing_is_written() {
             assert_eq!(script.dump(), before, "{strategy}");
         }
         limit_memory(0);
-        assert_eq!(script.ask(TODAY + 1, &[(4, 0), (1, 0)]).1[1].verdict, 1, "{strategy}");
+        assert_eq!(script.ask(TODAY + 1, &[(4, 0), (1, 0)])[1].verdict, 1, "{strategy}");
     }
 }
 
@@ -209,7 +209,7 @@ fn a_redeploy_takes_effect() {
                 script.keys.truncate(script.terms.len());
                 now += random.between(0, script.terms[0].window);
                 let calls = random_calls(&mut random, &script.terms);
-                for answer in script.ask(now, &calls).1 {
+                for answer in script.ask(now, &calls) {
                     assert!(
                         script.terms.iter().all(|terms| answer.remaining <= terms.capacity),
                         "{answer:?}"
@@ -218,9 +218,9 @@ fn a_redeploy_takes_effect() {
             }
         }
         let mut script = server.script(&rule_of(strategy, &["10/1h"]), "raised");
-        assert_eq!(script.ask(TODAY, &[(10, 0)]).1[0].remaining, 0);
+        assert_eq!(script.ask(TODAY, &[(10, 0)])[0].remaining, 0);
         script.terms = Terms::in_micros(&rule_of(strategy, &["1000/1h"]));
-        let answers = script.ask(TODAY, &[(989, 0), (1, 0), (1, 0)]).1;
+        let answers = script.ask(TODAY, &[(989, 0), (1, 0), (1, 0)]);
         // A bucket rounds up what was taken at the old rate, and so may lack a part of a permit.
         assert_eq!((answers[0].verdict, answers[2].verdict), (0, 1), "{strategy}: {answers:?}");
     }
@@ -238,11 +238,7 @@ fn token_bucket_counts_what_doubles_cannot() {
     let short = (0..window).find(|time| time * permits % window == window - 1).unwrap();
     for time in [short, short + window, short + 100 * window] {
         let back = time * permits / window;
-        assert_eq!(
-            script.ask(TODAY + time, &[(0, 0)]).1[0].remaining,
-            burst - taken + back,
-            "after {time} µs"
-        );
+        assert_eq!(script.ask(TODAY + time, &[(0, 0)])[0].remaining, burst - taken + back, "after {time} µs");
     }
 }
 
@@ -259,7 +255,7 @@ fn sliding_log_counts_without_end() {
         now += random.between(0, 200_000);
         let most = Terms::MOST_PERMITS >> random.between(0, 8);
         let cost = random.between(1, most);
-        let (_, answers) = script.ask(now, &[(cost, random.one_of(&[0, 0, 0, 2_000_000]))]);
+        let answers = script.ask(now, &[(cost, random.one_of(&[0, 0, 0, 2_000_000]))]);
         if answers[0].verdict == 0 {
             admitted.push((now + answers[0].time, cost));
         }
@@ -299,7 +295,7 @@ fn sliding_log_removes_old_entries_little_by_little() {
     }
     assert_eq!(size(&mut script), 1_000, "calls of the same time are one entry");
     for i in 0..30 {
-        let (_, answers) = script.ask(TODAY + 1_000_700 + 2 * i, &[(1, 0)]);
+        let answers = script.ask(TODAY + 1_000_700 + 2 * i, &[(1, 0)]);
         assert_eq!((answers[0].verdict, answers[0].remaining), (0, 701 + i), "{i}");
         if i == 0 {
             assert_eq!(
@@ -321,8 +317,7 @@ fn a_decision_is_few_commands() {
         let mut script = server.script_with(&rule_of(strategy, &["2/1h"]), "few", ScriptClock::Server);
         for (cost, verdict) in [(1, 0), (1, 0), (1, 1), (3, 2), (0, 0)] {
             ::redis::cmd("CONFIG").arg("RESETSTAT").query::<Value>(&mut connection).unwrap();
-            let (now, answers) = script.ask(0, &[(cost, 0)]);
-            assert!(now > 1_700_000_000_000_000);
+            let answers = script.ask(0, &[(cost, 0)]);
             assert_eq!(answers[0].verdict, verdict, "{strategy}, cost {cost}");
             let stats: String = ::redis::cmd("INFO").arg("commandstats").query(&mut connection).unwrap();
             let calls = |name: &str| stats.contains(&format!("cmdstat_{name}:calls=1,"));

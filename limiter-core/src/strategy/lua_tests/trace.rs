@@ -75,8 +75,7 @@ impl Visitor for Trace<'_> {
                 )
             };
             let before = script.dump();
-            let (seen, answers) = script.ask(told, &calls);
-            assert_eq!(seen, now, "now, {}", context());
+            let answers = script.ask(told, &calls);
             assert_eq!(answers.len(), calls.len(), "{}", context());
             let mut taken = false;
             for (&(cost, longest_wait), answer) in calls.iter().zip(&answers) {
@@ -191,7 +190,8 @@ fn random_time(random: &mut Random, now: u64, terms: &[Terms]) -> u64 {
 
 /// One to eight calls: cost, longest wait.
 pub(super) fn random_calls(random: &mut Random, terms: &[Terms]) -> Vec<(u64, u64)> {
-    let batch = random.between(1, 8);
+    // Most calls are alone.
+    let batch = if random.chance(50) { 1 } else { random.between(2, 8) };
     let call = |_| {
         let Terms { capacity, window, .. } = random.one_of(terms);
         let cost = match random.between(0, 9) {

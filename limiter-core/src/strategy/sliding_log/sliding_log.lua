@@ -8,6 +8,8 @@
 -- Entries that no longer count may stay: what is needed is found by totals, whatever lies before. With every write some
 -- of them are removed, more than one write adds.
 
+local reply, done = {}, 0
+
 -- How many more entries than it adds a script removes at the most.
 local PRUNED = 100
 -- The largest total, up to which all are exact.
@@ -28,7 +30,9 @@ end
 
 local function load(key)
   local log = { key = key, seen = 0, last = 0, count = 0, total = 0, added = 0 }
-  local last, count, total, member, seen = entry(redis.call('ZRANGE', key, '-1', '-1', 'WITHSCORES'))
+  local newest = redis.pcall('ZRANGE', key, '-1', '-1', 'WITHSCORES')
+  if newest.err then return nil, newest end
+  local last, count, total, member, seen = entry(newest)
   if last then log.last, log.count, log.total, log.written, log.seen = last, count, total, member, seen end
   return log
 end
@@ -48,7 +52,7 @@ local function flush(log)
   log.written, log.changed = member, false
 end
 
-local function save(key, log, life)
+local function save(key, log, _, life)
   flush(log)
   if log.returned and log.returned > 0 then
     redis.call('ZREMRANGEBYRANK', key, '0', math.min(log.returned, PRUNED + log.added) - 1)
