@@ -78,10 +78,10 @@ fn wrong_clocks_of_clients_change_nothing() {
         let (shortest, longest) = (waits.iter().min().unwrap(), waits.iter().max().unwrap());
         assert!(*longest <= *shortest + passed, "{strategy}: {waits:?} differ by more than {passed:?}");
         assert!(*longest <= WINDOW, "{strategy}: {waits:?}");
-        // All permits are back one window after the last was taken, and the state is forgotten then.
+        // All permits are back one window after the last was taken, and the state is forgotten a second later.
         let ttl = Duration::from_millis(ttl.parse().unwrap());
-        let rounding = Duration::from_millis(2);
-        assert!(ttl <= WINDOW + rounding && ttl + passed >= WINDOW, "{strategy}: a key lives for {ttl:?}");
+        let spare = Duration::from_millis(1_002);
+        assert!(ttl <= WINDOW + spare && ttl + passed >= WINDOW, "{strategy}: a key lives for {ttl:?}");
     }
 }
 
@@ -109,12 +109,14 @@ struct Round {
 #[tokio::test]
 async fn calls_for_different_keys_do_not_wait_for_each_other() {
     const KEYS: usize = 1_000;
+    /// At the least: a script is asked about so many keys at the most.
+    const SCRIPTS: usize = KEYS.div_ceil(16);
 
     let server = Server::start();
     let proxy = Proxy::start(server.port());
     let limiter = limiter(&proxy.url()).await;
     let rule = rule(Strategy::TokenBucket, "1/1d");
-    proxy.hold_answers_until(KEYS);
+    proxy.hold_answers_until(SCRIPTS);
     let calls: Vec<_> = (0..KEYS)
         .map(|key| {
             let (limiter, rule) = (limiter.clone(), rule.clone());
@@ -126,11 +128,11 @@ async fn calls_for_different_keys_do_not_wait_for_each_other() {
         assert_eq!(
             (decision.decided_by(), decision.is_allowed()),
             (DecidedBy::Shared, true),
-            "the answers are held back until {KEYS} questions are there, and {} are",
+            "the answers are held back until {SCRIPTS} scripts are there, and {} are",
             proxy.questions()
         );
     }
-    assert_eq!(proxy.questions(), KEYS);
+    assert!(proxy.questions() >= SCRIPTS);
 }
 
 /// 300,000 keys over their limit: memory stops growing, and what is not known costs a round trip and is rejected all the

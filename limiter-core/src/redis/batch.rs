@@ -105,12 +105,12 @@ impl Batch {
         let mut reply = Reply::new(reply)?;
         let mut outcomes = Vec::with_capacity(self.turns.iter().map(|turn| turn.asked.len()).sum());
         for turn in &self.turns {
-            let refusal = reply.refusal();
-            for asked in &turn.asked {
-                outcomes.push(match &refusal {
-                    Some(refusal) => Err(refusal.clone()),
-                    None => Ok(reply.decision(&asked.question)?),
-                });
+            if let Some(refusal) = reply.refusal() {
+                outcomes.extend(turn.asked.iter().map(|_| Err(refusal.clone())));
+                continue;
+            }
+            for run in question::runs(&turn.asked) {
+                reply.decisions(&run[0].question, run.len(), &mut outcomes)?;
             }
         }
         if reply.is_over() { Ok(outcomes) } else { Err(Failure::Strange) }

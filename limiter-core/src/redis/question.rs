@@ -150,9 +150,8 @@ pub(super) fn command<'a, A: AsRef<Question> + 'a>(keys: &[impl AsRef<[A]>], wit
     for key in keys {
         let questions = key.as_ref();
         names(&mut command, &questions[0].as_ref().name, terms.len());
-        let alike = |one: &A, next: &A| one.as_ref().what.is_like(next.as_ref().what);
-        argument.runs(questions.chunk_by(alike).count());
-        for run in questions.chunk_by(alike) {
+        argument.runs(runs(questions).count());
+        for run in runs(questions) {
             if let What::Take { cost, longest_wait, now } = run[run.len() - 1].as_ref().what {
                 argument.run(run.len(), cost, longest_wait);
                 time = now;
@@ -164,6 +163,11 @@ pub(super) fn command<'a, A: AsRef<Question> + 'a>(keys: &[impl AsRef<[A]>], wit
         command.arg(now);
     }
     command
+}
+
+/// Questions for one key, in parts that are alike.
+pub(super) fn runs<A: AsRef<Question>>(questions: &[A]) -> impl Iterator<Item = &[A]> {
+    questions.chunk_by(|one, next| one.as_ref().what.is_like(next.as_ref().what))
 }
 
 fn names(command: &mut Cmd, name: &str, quotas: usize) {
@@ -198,25 +202,46 @@ impl Reply {
         }
     }
 
-    /// The decision about the next call.
-    pub(super) fn decision(&mut self, question: &Question) -> Result<Decision, Failure> {
+    /// The decisions about the next calls, which are alike.
+    pub(super) fn decisions(
+        &mut self,
+        question: &Question,
+        calls: usize,
+        outcomes: &mut Vec<Result<Decision, Failure>>,
+    ) -> Result<(), Failure> {
+        let What::Take { cost, .. } = question.what else { return Err(Failure::Strange) };
         let quotas = question.rule.terms.len();
-        let (answer, remaining, reset_after) = (self.number()?, self.natural()?, self.natural()?);
-        let quota = if lua::numbers(quotas) > 3 { self.natural()? } else { 0 };
-        let quota = u8::try_from(quota).map_err(|_| Failure::Strange)?;
-        if usize::from(quota) >= quotas {
-            return Err(Failure::Strange);
+        let mut left = calls as u64;
+        while left > 0 {
+            let alike = if calls > 1 { self.natural()? } else { 1 };
+            let (answer, remaining, reset_after) = (self.number()?, self.natural()?, self.natural()?);
+            let quota = if quotas > 1 { self.natural()? } else { 0 };
+            let step = if calls > 1 { self.natural()? } else { 0 };
+            let quota = u8::try_from(quota).map_err(|_| Failure::Strange)?;
+            if usize::from(quota) >= quotas || alike == 0 || alike > left {
+                return Err(Failure::Strange);
+            }
+            for call in 0..alike {
+                let (cost, step) = (call.saturating_mul(cost), call.saturating_mul(step));
+                let reset_after = nanos(reset_after.saturating_add(step));
+                let standing = |remaining| Standing::whole(remaining, reset_after);
+                let decision = match u64::try_from(answer) {
+                    // The turn is counted from the answer: the server's clock is not ours.
+                    Ok(delay) if question.would_wait(delay) => {
+                        Decision::allowed(quota, 0, nanos(delay), standing(remaining.saturating_sub(cost)))
+                    }
+                    Ok(_) => return Err(Failure::Strange),
+                    Err(_) if answer == -1 => Decision::too_costly(quota, standing(remaining)),
+                    Err(_) => {
+                        let retry_after = nanos((answer + 2).unsigned_abs());
+                        Decision::exceeded(quota, retry_after, standing(remaining))
+                    }
+                };
+                outcomes.push(Ok(decision.by(DecidedBy::Shared)));
+            }
+            left -= alike;
         }
-        let nanos = |micros: u64| micros.saturating_mul(1_000);
-        let standing = Standing::whole(remaining, nanos(reset_after));
-        let decision = match u64::try_from(answer) {
-            // The turn is counted from the answer: the server's clock is not ours.
-            Ok(delay) if question.would_wait(delay) => Decision::allowed(quota, 0, nanos(delay), standing),
-            Ok(_) => return Err(Failure::Strange),
-            Err(_) if answer == -1 => Decision::too_costly(quota, standing),
-            Err(_) => Decision::exceeded(quota, nanos((answer + 2).unsigned_abs()), standing),
-        };
-        Ok(decision.by(DecidedBy::Shared))
+        Ok(())
     }
 
     /// Whether there is nothing more.
@@ -234,4 +259,8 @@ impl Reply {
     fn natural(&mut self) -> Result<u64, Failure> {
         u64::try_from(self.number()?).map_err(|_| Failure::Strange)
     }
+}
+
+fn nanos(micros: u64) -> u64 {
+    micros.saturating_mul(1_000)
 }

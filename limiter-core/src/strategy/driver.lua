@@ -2,9 +2,9 @@
 -- mod.rs.
 --
 -- It runs after the clock (lua.rs), which gives `time`, `spare_life` and `margin`, and after a room, which gives
--- `load`, `earliest`, `take`, `standing`, `rewind` and `save`. Before those, a room may have decided about the first keys itself:
--- they are `done`, with their part of the `reply`. One call for a key under one quota, as most are, needs none of the
--- functions, which a script makes anew each time it runs.
+-- `load`, `earliest`, `take`, `take_more`, `standing`, `rewind` and `save`. Before those, a room may have decided about
+-- the first keys itself: they are `done`, with their part of the `reply`. One call for a key under one quota, as most
+-- are, needs none of the functions, which a script makes anew each time it runs.
 --
 -- KEYS   for each key one for each quota; all of a key in one slot.
 -- ARGV   one string of doubles: how many keys; for each quota permits, window, capacity, sample; then for each key how
@@ -12,8 +12,10 @@
 --        microseconds. A call with a negative wait is never admitted: it only looks.
 -- Reply  for each call: the delay of an allowed one, -2 less the time to retry after of an exceeded one, -1 for one that
 --        is too costly; permits that remain; time until all are back; and where there are several quotas the one that
---        had the last word, counted from 0. For a key that holds something that is not a state there is one error
---        instead, WRONGSTATE or WRONGTYPE, and the key is left as it is.
+--        had the last word, counted from 0. For a run of several calls the same about each part of it whose calls fare
+--        alike: how many they are, those numbers about the first, and how much longer with each further one it takes
+--        until all are back; if they are allowed, with each its cost remains less. For a key that holds something that
+--        is not a state there is one error instead, WRONGSTATE or WRONGTYPE, and the key is left as it is.
 --
 -- Every state remembers when it was written. A time up to LAG older than that counts as that time. A still older one
 -- means that the clock was stepped back: the states move back with it, as if no time had passed since they were
@@ -35,6 +37,8 @@ for i = 1, quotas do
   quota.permits, quota.window, quota.capacity, quota.sample, position = struct.unpack('<dddd', argument, position)
   terms[i] = quota
 end
+-- What a room made room for is not there if it did nothing.
+if done == 0 then reply = {} end
 -- Behind the keys that are done, of which each has one run.
 position = position + 32 * done
 
@@ -108,26 +112,36 @@ for first = done, #keys - 1, quotas do
   for _ = 1, runs do
     local count, cost, longest_wait
     count, cost, longest_wait, position = struct.unpack('<ddd', argument, position)
-    for _ = 1, refused and 0 or count do
+    local left = refused and 0 or count
+    while left > 0 do
       if cost ~= known_cost then
         turn, last_word = latest(states, now, cost)
         known_cost = cost
       end
-      local answer
-      if not turn then
-        answer = -1
-      elseif turn - now > longest_wait then
+      -- Calls that take nothing change nothing for those behind them.
+      local answer, alike, step = -1, left, 0
+      if turn and turn - now > longest_wait then
         answer = now - turn - 2
-      else
+      elseif turn then
         answer = turn - now
         if cost > 0 then
           for i = 1, quotas do
             take(states[i], terms[i], turn, cost)
           end
-          taken, known_cost, remaining = true, nil, nil
+          taken, known_cost, remaining, alike = true, nil, nil, 1
         end
       end
       if not remaining then remaining, reset_after = stand(states, now) end
+      if count > 1 then
+        if not known_cost and quotas == 1 and answer == 0 and left > 1 then
+          local more
+          more, step = take_more(states[1], terms[1], now, cost, left - 1)
+          states[1].reset_after = reset_after + more * step
+          alike = 1 + more
+        end
+        filled = filled + 1
+        reply[filled] = alike
+      end
       reply[filled + 1] = answer
       reply[filled + 2] = remaining
       reply[filled + 3] = reset_after
@@ -136,6 +150,12 @@ for first = done, #keys - 1, quotas do
         filled = filled + 1
         reply[filled] = last_word - 1
       end
+      if count > 1 then
+        filled = filled + 1
+        reply[filled] = step
+      end
+      if not known_cost then remaining = nil end
+      left = left - alike
     end
   end
 

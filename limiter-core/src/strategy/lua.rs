@@ -42,11 +42,6 @@ pub(crate) const fn most_keys(strategy: Strategy) -> usize {
     }
 }
 
-/// How many numbers the reply to a call has.
-pub(crate) const fn numbers(quotas: usize) -> usize {
-    if quotas > 1 { 4 } else { 3 }
-}
-
 /// The argument of a script, number by number; driver.lua says which.
 ///
 /// Numbers are cut to what a script computes exactly.

@@ -9,7 +9,7 @@ use ::redis::Value;
 
 use self::server::{Script, Server};
 use self::trace::{Random, random_calls, random_rule};
-use super::lua::{LONGEST_WAIT, ScriptClock};
+use super::lua::{self, LONGEST_WAIT, ScriptClock};
 use super::{Strategy, Terms};
 use crate::{Quota, Rule};
 
@@ -161,6 +161,58 @@ fn foreign_values_are_left_alone() {
                 assert!(code == "WRONGSTATE" || code == "WRONGTYPE", "{strategy}: {value:?}: {error}");
                 assert_eq!(script.dump(), before, "{strategy}: {value:?}");
                 ::redis::cmd("DEL").arg(&key).query::<Value>(&mut connection).unwrap();
+            }
+        }
+    }
+}
+
+/// Keys of one rule in one script, one of which is somebody else's: each as if it had been alone.
+#[test]
+fn keys_asked_about_together_are_decided_as_each_alone() {
+    let server = Server::start();
+    let mut random = Random(SEED);
+    for &strategy in Strategy::ALL {
+        let most = lua::most_keys(strategy);
+        for quotas in [&["5/4s"][..], &["3/4s"], &["5/4s", "20/1m"]] {
+            let rule = rule_of(strategy, quotas);
+            let mut together = server.script(&rule, "together");
+            let mut alone: Vec<Script> =
+                (0..most).map(|key| server.script(&rule, &format!("alone {key}"))).collect();
+            let names: Vec<Vec<String>> = (0..most)
+                .map(|key| {
+                    (0..quotas.len()).map(|quota| format!("{{{strategy} together {key}}}{quota}")).collect()
+                })
+                .collect();
+            let (mut now, foreign) = (TODAY, most / 2);
+            for key in [&names[foreign][quotas.len() - 1], &alone[foreign].keys[quotas.len() - 1]] {
+                let value = "somebody else's";
+                ::redis::cmd("SET").arg(key).arg(value).query::<Value>(&mut together.connection).unwrap();
+            }
+            for round in 0..60 {
+                now += random.between(0, 500_000);
+                // A clock that is stepped back is out of the ordinary for every key.
+                now -= if round == 40 { HOUR } else { 0 };
+                // One call for each of some keys, or several.
+                let several = round % 3 == 0;
+                let asked: Vec<usize> = (0..most).filter(|_| random.chance(80)).collect();
+                let calls: Vec<Vec<(u64, u64)>> = (asked.iter())
+                    .map(|_| if several { random_calls(&mut random, &together.terms) } else { vec![(1, 0)] })
+                    .collect();
+                if asked.is_empty() {
+                    continue;
+                }
+                let keys: Vec<String> = asked.iter().flat_map(|&key| names[key].clone()).collect();
+                let answers = together.try_ask_about(&keys, now, &calls).unwrap();
+                for ((&key, calls), answer) in asked.iter().zip(&calls).zip(answers) {
+                    let context = format!("{strategy}, {quotas:?}, round {round}, key {key}: {calls:?}");
+                    match (answer, alone[key].try_ask(now, calls)) {
+                        (Ok(together), Ok(alone)) => assert_eq!(together, alone, "{context}"),
+                        (Err(together), Err(alone)) => {
+                            assert_eq!((together.code(), key), (alone.code(), foreign), "{context}");
+                        }
+                        (together, alone) => panic!("{context}: {together:?} and {alone:?}"),
+                    }
+                }
             }
         }
     }

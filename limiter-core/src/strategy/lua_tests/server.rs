@@ -26,17 +26,30 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// As driver.lua writes it.
-    fn of_reply(numbers: &[i64]) -> Self {
-        let (answer, quota) = (numbers[0], numbers.get(3).copied().unwrap_or_default());
-        let (verdict, time) = match answer {
-            -1 => (2, 0),
-            0.. => (0, answer),
-            _ => (1, -2 - answer),
-        };
-        let [time, quota, remaining, reset_after] =
-            [time, quota, numbers[1], numbers[2]].map(|number| u64::try_from(number).unwrap());
-        Self { verdict, time, quota, remaining, reset_after }
+    /// The answers to calls of this cost that are alike, as driver.lua writes them.
+    fn of_run(numbers: &mut impl Iterator<Item = i64>, calls: usize, cost: u64, quotas: usize) -> Vec<Self> {
+        let mut next = || numbers.next().expect("enough numbers");
+        let natural = |number: i64| u64::try_from(number).unwrap();
+        let mut answers = Vec::new();
+        while answers.len() < calls {
+            let alike = if calls > 1 { natural(next()) } else { 1 };
+            let (answer, remaining, reset_after) = (next(), natural(next()), natural(next()));
+            let quota = if quotas > 1 { natural(next()) } else { 0 };
+            let step = if calls > 1 { natural(next()) } else { 0 };
+            let (verdict, time) = match answer {
+                -1 => (2, 0),
+                0.. => (0, natural(answer)),
+                _ => (1, natural(-2 - answer)),
+            };
+            answers.extend((0..alike).map(|call| Self {
+                verdict,
+                time,
+                quota,
+                remaining: if verdict == 0 { remaining - call * cost } else { remaining },
+                reset_after: reset_after + call * step,
+            }));
+        }
+        answers
     }
 }
 
@@ -77,25 +90,26 @@ impl Script {
 
     pub(super) fn try_ask(&mut self, now: u64, calls: &[(u64, u64)]) -> ::redis::RedisResult<Vec<Answer>> {
         let keys = self.keys.clone();
-        let numbers = self.try_ask_about(&keys, now, &[calls])?.extract_error()?;
-        let numbers: Vec<i64> = ::redis::from_redis_value(numbers)?;
-        Ok(numbers.chunks(lua::numbers(self.terms.len())).map(Answer::of_reply).collect())
+        let mut answers = self.try_ask_about(&keys, now, &[calls])?;
+        answers.pop().expect("one key was asked about")
     }
 
-    /// The reply to calls of several keys, of which each has as many as there are quotas.
-    pub(super) fn try_ask_about(
+    /// What it decides about calls of several keys, of which each has as many names as there are quotas.
+    pub(super) fn try_ask_about<C: AsRef<[(u64, u64)]>>(
         &mut self,
         keys: &[String],
         now: u64,
-        calls: &[&[(u64, u64)]],
-    ) -> ::redis::RedisResult<Value> {
+        calls: &[C],
+    ) -> ::redis::RedisResult<Vec<::redis::RedisResult<Vec<Answer>>>> {
+        let runs = |calls: &C| -> Vec<(usize, (u64, u64))> {
+            let runs = calls.as_ref().chunk_by(|one, next| one == next);
+            runs.map(|run| (run.len(), run[0])).collect()
+        };
         let mut argument = Argument::new(calls.len(), &self.terms);
-        for calls in calls {
-            let runs: Vec<_> = calls.chunk_by(|one, next| one == next).collect();
+        for runs in calls.iter().map(runs) {
             argument.runs(runs.len());
-            for run in runs {
-                let (cost, longest_wait) = run[0];
-                argument.run(run.len(), cost, longest_wait.cast_signed());
+            for (count, (cost, longest_wait)) in runs {
+                argument.run(count, cost, longest_wait.cast_signed());
             }
         }
         let mut command = ::redis::cmd("EVALSHA");
@@ -103,7 +117,32 @@ impl Script {
         if self.clock == ScriptClock::Argument {
             command.arg(now);
         }
-        self.connection.req_command(&command)
+        let reply = match self.connection.req_command(&command)? {
+            Value::ServerError(error) => return Err(error.into()),
+            Value::Array(reply) => reply,
+            other => panic!("not a reply: {other:?}"),
+        };
+        let mut reply = reply.into_iter().peekable();
+        let answers = calls.iter().map(|calls| {
+            if let Some(Value::ServerError(error)) =
+                reply.next_if(|value| matches!(value, Value::ServerError(_)))
+            {
+                return Err(error.into());
+            }
+            let mut numbers = reply.by_ref().map(|value| match value {
+                Value::Int(number) => number,
+                other => panic!("not a number: {other:?}"),
+            });
+            let answers = runs(calls)
+                .into_iter()
+                .flat_map(|(count, (cost, _))| Answer::of_run(&mut numbers, count, cost, self.terms.len()));
+            let answers: Vec<Answer> = answers.collect();
+            assert_eq!(answers.len(), calls.as_ref().len(), "as many answers as calls");
+            Ok(answers)
+        });
+        let answers = answers.collect();
+        assert!(reply.next().is_none(), "nothing more");
+        Ok(answers)
     }
 
     pub(super) fn dump(&mut self) -> Vec<Value> {

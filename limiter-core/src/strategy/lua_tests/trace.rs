@@ -188,11 +188,11 @@ fn random_time(random: &mut Random, now: u64, terms: &[Terms]) -> u64 {
     }
 }
 
-/// One to eight calls: cost, longest wait.
+/// A few calls, of which several may be alike: cost, longest wait.
 pub(super) fn random_calls(random: &mut Random, terms: &[Terms]) -> Vec<(u64, u64)> {
     // Most calls are alone.
     let batch = if random.chance(50) { 1 } else { random.between(2, 8) };
-    let call = |_| {
+    let mut call = |_| {
         let Terms { capacity, window, .. } = random.one_of(terms);
         let cost = match random.between(0, 9) {
             0..=4 => 1,
@@ -210,5 +210,12 @@ pub(super) fn random_calls(random: &mut Random, terms: &[Terms]) -> Vec<(u64, u6
         };
         (cost.min(Terms::MOST_PERMITS), longest_wait)
     };
-    (0..batch).map(call).collect()
+    let mut calls: Vec<(u64, u64)> = (0..batch).map(&mut call).collect();
+    if random.chance(30) {
+        let at = usize::try_from(random.between(1, batch)).unwrap();
+        let alike = usize::try_from(random.between(1, 12)).unwrap();
+        let call = calls[at - 1];
+        calls.splice(at..at, std::iter::repeat_n(call, alike));
+    }
+    calls
 }

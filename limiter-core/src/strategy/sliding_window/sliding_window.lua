@@ -150,6 +150,15 @@ local function take(log, terms, at, cost)
   log.last, log.total = at, log.total + cost
 end
 
+-- Takes as many more of these calls as can go at once, after one that did. Says how many, and how much longer it takes with
+-- each until all permits are back.
+local function take_more(log, terms, _, cost, most)
+  local room = terms.permits - log.total
+  local more = math.min(most, (room - room % cost) / cost)
+  log.count, log.total = log.count + more * cost, log.total + more * cost
+  return more, 0
+end
+
 local function standing(log, terms, now)
   local reset_after = log.last + terms.window - now
   if log.total == 0 or reset_after <= 0 then return terms.permits, 0 end

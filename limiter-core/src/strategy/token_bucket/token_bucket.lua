@@ -121,6 +121,18 @@ local function take(level, terms, at, cost)
   level.whole, level.fraction = whole, fraction
 end
 
+-- Takes as many more of these calls as can go at once, after one that did. Says how many, and how much longer it takes with
+-- each until all permits are back.
+local function take_more(level, terms, now, cost, most)
+  -- Rounded up, the time would not grow evenly.
+  if terms.permits > 1 then return 0, 0 end
+  local weighs = cost * terms.window
+  local room = terms.capacity * terms.window - (level.whole - now)
+  local more = math.min(most, (room - room % weighs) / weighs)
+  level.whole = level.whole + more * weighs
+  return more, weighs
+end
+
 -- How many permits weigh no more than this.
 local function permits_in(whole, fraction, terms)
   local scaled = whole * terms.permits + fraction
