@@ -93,6 +93,7 @@ fn pass_keyless(site: &'static Site, own: &Own, cost: u64) -> Option<Stopped> {
     }
 }
 
+#[expect(clippy::inline_always, reason = "on the way of every call, and measured")]
 #[inline(always)]
 fn pass_in<T: AnyTable + ?Sized>(
     site: &'static Site,

@@ -169,7 +169,7 @@ impl fmt::Debug for Rejected {
             .field("retry_after", &self.retry_after())
             .field("reset_after", &self.reset_after())
             .field("decided_by", &self.decided_by)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

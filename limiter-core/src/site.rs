@@ -208,6 +208,7 @@ impl Site {
     }
 
     /// Counts a decision, and says what to tell the caller where it is a no that is acted upon.
+    #[expect(clippy::inline_always, reason = "on the way of every call, and measured")]
     #[inline(always)]
     pub(crate) fn settle(&'static self, decision: &Decision) -> Option<Rejected> {
         self.counts.count(decision);

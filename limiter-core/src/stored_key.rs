@@ -63,15 +63,20 @@ impl StoredKey {
     #[inline]
     fn whole(bytes: &[u8], kind: u64) -> Self {
         let length = bytes.len();
-        let [low, high] = if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
-            // The two overlap; what the first has is shifted out of the last.
-            let last = u64::from_le_bytes(*last);
-            [u64::from_le_bytes(*first), if length == 8 { 0 } else { last >> (8 * (16 - length)) }]
-        } else if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
-            let [first, last] = [first, last].map(|chunk| u64::from(u32::from_le_bytes(*chunk)));
-            [first | last << (8 * (length - 4)), 0]
-        } else {
-            [bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)), 0]
+        // The first and the last bytes overlap; what the first have is shifted out of the last, or written twice.
+        let [low, high] = match (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
+            (Some(first), Some(last)) => {
+                let last = u128::from(u64::from_le_bytes(*last));
+                #[expect(clippy::cast_possible_truncation, reason = "eight bytes at the most are left")]
+                [u64::from_le_bytes(*first), (last >> (8 * (16 - length))) as u64]
+            }
+            _ => match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+                (Some(first), Some(last)) => {
+                    let [first, last] = [first, last].map(|chunk| u64::from(u32::from_le_bytes(*chunk)));
+                    [first | last << (8 * (length - 4)), 0]
+                }
+                _ => [bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)), 0],
+            },
         };
         Self { low, high: high | (kind | length as u64) << 56 }
     }

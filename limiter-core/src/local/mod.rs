@@ -133,6 +133,7 @@ pub(crate) struct OwnTable {
 
 impl OwnTable {
     /// Decides as [`LocalLimiter::decide_sync`] does, and says nothing where the call goes now.
+    #[expect(clippy::inline_always, reason = "on the way of every call, and measured")]
     #[inline(always)]
     pub(crate) fn pass<T: AnyTable + ?Sized>(
         &self,

@@ -184,7 +184,8 @@ impl<S: Default> Slots<S> {
 impl Summary {
     /// A one in the byte of each place.
     const EACH: u64 = 0x01_0101;
-    const PASSED_BY: u32 = 8 * PLACES as u32;
+    /// The lowest bit of the count.
+    const PASSED: u64 = 1 << (8 * PLACES);
 
     /// The places that have this tag. There may be a few that do not.
     #[inline]
@@ -212,16 +213,16 @@ impl Summary {
 
     #[inline]
     fn passed_by(self) -> u64 {
-        self.0 >> Self::PASSED_BY
+        self.0 / Self::PASSED
     }
 
     /// No table has so many keys that this would overflow.
     fn pass(&mut self) {
-        self.0 += 1 << Self::PASSED_BY;
+        self.0 += Self::PASSED;
     }
 
     fn unpass(&mut self) {
-        self.0 -= 1 << Self::PASSED_BY;
+        self.0 -= Self::PASSED;
     }
 }
 

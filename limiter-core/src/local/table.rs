@@ -368,12 +368,10 @@ impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
 
     fn known(&self) -> Known<'_> {
         let any: &dyn Any = self;
-        if let Some(buckets) = any.downcast_ref() {
-            Known::Buckets(buckets)
-        } else if let Some(windows) = any.downcast_ref() {
-            Known::Windows(windows)
-        } else {
-            Known::Other(self)
+        match (any.downcast_ref(), any.downcast_ref()) {
+            (Some(buckets), _) => Known::Buckets(buckets),
+            (_, Some(windows)) => Known::Windows(windows),
+            _ => Known::Other(self),
         }
     }
 }

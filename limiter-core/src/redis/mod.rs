@@ -26,6 +26,7 @@ use question::{Prepared, Question, What};
 
 use crate::limiter::{Answer, Call, Limiter, OnError};
 use crate::rule_map::RuleMap;
+use crate::stored_key::StoredKey;
 use crate::strategy::lua::ScriptClock;
 use crate::{DecidedBy, Decision, Key, LocalLimiter, Rule};
 
@@ -137,7 +138,9 @@ impl Shared {
             OnError::Local if cost > own_part.capacity() && cost <= rule.capacity() => {
                 Decision::undecided(false)
             }
-            OnError::Local => self.local.decide_sync(own_part, key, cost, wait).by(DecidedBy::Degraded),
+            OnError::Local => {
+                self.local.decide_sync(own_part, StoredKey::new(key), cost, wait).by(DecidedBy::Degraded)
+            }
             OnError::Allow => Decision::undecided(true),
             OnError::Deny => Decision::undecided(false),
         }
@@ -178,7 +181,9 @@ impl Limiter for RedisLimiter {
             let rule = Arc::clone(&question.rule);
             match shared.ask(question).await {
                 Ok(decision) => decision.as_looked_at(),
-                Err(_) => shared.local.look_sync(&rule.own_part, &key).by(DecidedBy::Degraded),
+                Err(_) => {
+                    shared.local.look_sync(&rule.own_part, StoredKey::new(&key)).by(DecidedBy::Degraded)
+                }
             }
         })
     }
@@ -190,7 +195,7 @@ impl Limiter for RedisLimiter {
             let rule = Arc::clone(&question.rule);
             // Before and after: whoever asks meanwhile may hear of the time before.
             shared.blocked.forget(&rule, &key);
-            shared.local.forget_sync(&rule.own_part, &key);
+            shared.local.forget_sync(&rule.own_part, StoredKey::new(&key));
             // What does not reach the server within its time is not tried again: the permits come back by themselves.
             let _ = shared.ask(question).await;
             shared.blocked.forget(&rule, &key);

@@ -82,7 +82,7 @@ fn a_clock_that_steps_back_admits_no_more_than_the_limit() {
         let rule = rule_of(strategy, &["5/1s"]);
         let mut calls_admitted = 0;
         for seed in 0..100 {
-            let mut random = Random(SEED.wrapping_mul(1_000_003) + seed);
+            let mut random = Random::new(SEED.wrapping_mul(1_000_003) + seed);
             let mut script = server.script(&rule, &format!("promise {seed}"));
             let (mut time, mut clock_is_back) = (TODAY, 0);
             let mut admitted = Vec::new();
@@ -170,7 +170,7 @@ fn foreign_values_are_left_alone() {
 #[test]
 fn keys_asked_about_together_are_decided_as_each_alone() {
     let server = Server::start();
-    let mut random = Random(SEED);
+    let mut random = Random::new(SEED);
     for &strategy in Strategy::ALL {
         let most = lua::most_keys(strategy);
         for quotas in [&["5/4s"][..], &["3/4s"], &["5/4s", "20/1m"]] {
@@ -251,7 +251,7 @@ fn without_memory_nothing_is_written() {
 fn a_redeploy_takes_effect() {
     let server = Server::start();
     for &strategy in Strategy::ALL {
-        let mut random = Random(SEED);
+        let mut random = Random::new(SEED);
         for i in 0..300 {
             let mut script = server.script(&random_rule(&mut random, strategy), &format!("redeploy {i}"));
             let mut now = TODAY;
@@ -301,7 +301,7 @@ fn sliding_log_counts_without_end() {
     let quota = Quota::new(u64::MAX, Duration::from_secs(1));
     let rule = Rule::try_new("rule", Strategy::SlidingLog, [quota]).unwrap();
     let mut script = server.script(&rule, "without end");
-    let mut random = Random(SEED);
+    let mut random = Random::new(SEED);
     let (mut now, mut admitted) = (TODAY, Vec::new());
     for _ in 0..2_000 {
         now += random.between(0, 200_000);

@@ -6,6 +6,7 @@ use ::redis::Value;
 
 use super::server::{Answer, Server};
 use super::{SEED, TODAY, rule_of};
+use crate::draw::Draw;
 use crate::strategy::lua::LONGEST_WAIT;
 use crate::strategy::{Question, Room, Strategy, Terms, Visitor, decide};
 use crate::{Quota, Rule};
@@ -34,7 +35,7 @@ impl Visitor for Trace<'_> {
 
     fn visit<R: Room>(self) -> usize {
         let Self { server, strategy, seed } = self;
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         // Now and then many calls close together, so that logs get long.
         let dense = random.chance(2);
         let rule = if dense { rule_of(strategy, &["300/1ms"]) } else { random_rule(&mut random, strategy) };
@@ -79,7 +80,7 @@ impl Visitor for Trace<'_> {
             assert_eq!(answers.len(), calls.len(), "{}", context());
             let mut taken = false;
             for (&(cost, longest_wait), answer) in calls.iter().zip(&answers) {
-                let expected = decide::<R>(&mut states, &terms, Question { now, cost, longest_wait });
+                let expected = decide::<R>(&mut states, &terms, now, Question { cost, longest_wait });
                 assert_eq!(
                     *answer,
                     Answer::from(expected),
@@ -107,21 +108,16 @@ impl Visitor for Trace<'_> {
     }
 }
 
-/// `SplitMix64`: the same numbers on every machine.
-pub(super) struct Random(pub(super) u64);
+pub(super) struct Random(Draw);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+    pub(super) fn new(seed: u64) -> Self {
+        Self(Draw::new(seed))
     }
 
     /// A number from `least` to `most`, both included.
     pub(super) fn between(&mut self, least: u64, most: u64) -> u64 {
-        least + self.next() % (most - least + 1)
+        least + self.0.below(most - least + 1)
     }
 
     /// A number from 1 to `most`, of any magnitude.
@@ -131,11 +127,11 @@ impl Random {
     }
 
     pub(super) fn chance(&mut self, percent: u64) -> bool {
-        self.next() % 100 < percent
+        self.0.any() % 100 < percent
     }
 
     pub(super) fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[usize::try_from(self.next() % choices.len() as u64).unwrap()]
+        choices[usize::try_from(self.0.any() % choices.len() as u64).unwrap()]
     }
 }
 
