@@ -165,6 +165,86 @@ async fn a_decision_is_one_command_and_a_crowd_shares_it() {
     }
 }
 
+/// Keys of one rule go together in few scripts, and one that holds something else spoils it for nobody.
+#[tokio::test]
+async fn keys_of_one_rule_share_a_script() {
+    let server = Server::start();
+    let limiter = limiter(&server.url()).await;
+    for &strategy in Strategy::ALL {
+        let rule = Rule::try_new(strategy.name(), strategy, ["1/1d".parse::<Quota>().unwrap()]).unwrap();
+        server.cli(&["SET", &format!("limiter:{{{strategy}:#7}}:{strategy}"), "somebody else's"]);
+        let monitor = server.monitor();
+        for admitted in [true, false] {
+            let calls: Vec<_> = (0..48_u64)
+                .map(|key| {
+                    let (limiter, rule) = (limiter.clone(), rule.clone());
+                    tokio::spawn(async move { limiter.check(&rule, &key, 1).await })
+                })
+                .collect();
+            for (key, call) in calls.into_iter().enumerate() {
+                let decision = call.await.unwrap();
+                let by = if key == 7 { DecidedBy::Degraded } else { DecidedBy::Shared };
+                let seen = (decision.decided_by(), decision.is_allowed());
+                assert_eq!(seen, (by, admitted), "{strategy}, key {key}");
+            }
+        }
+        let scripts = monitor.stop().iter().filter(|line| line.contains("EVALSHA")).count();
+        let most = if strategy == Strategy::SlidingLog { 96 } else { 6 };
+        assert!(scripts <= most, "{strategy}: {scripts} scripts");
+    }
+}
+
+/// An address that does not say that the server is one of a cluster: its own keys are decided, whoever asks with them.
+#[tokio::test]
+async fn a_server_of_a_cluster_is_not_asked_about_keys_of_several_slots() {
+    let cluster = Cluster::start();
+    let node = &cluster.nodes()[0];
+    let limiter = limiter(&node.url()).await;
+    let rule = rule(Strategy::TokenBucket, &["1/1d"]);
+    let calls: Vec<_> = (0..100_u64)
+        .map(|key| {
+            let (limiter, rule) = (limiter.clone(), rule.clone());
+            tokio::spawn(async move { limiter.check(&rule, &key, 1).await.decided_by() })
+        })
+        .collect();
+    let mut shared = 0;
+    for call in calls {
+        shared += usize::from(call.await.unwrap() == DecidedBy::Shared);
+    }
+    assert!(shared > 0);
+    assert_eq!(node.cli(&["DBSIZE"]), shared.to_string());
+    let own =
+        (0..100_u64).filter(|key| cluster.owner(cluster.slot(&format!("limiter:{{orders:#{key}}}"))) == 0);
+    assert_eq!(own.count(), shared, "all keys that are this server's");
+}
+
+/// However many are rejected, they take no memory.
+#[tokio::test]
+async fn a_key_known_to_be_blocked_is_rejected_without_an_allocation() {
+    let server = Server::start();
+    let limiter = limiter(&server.url()).await;
+    let rule = rule(Strategy::TokenBucket, &["1/1d"]);
+    for key in ["alice", "a key that is longer than those which are held in place"] {
+        for _ in 0..2 {
+            let _ = limiter.check(&rule, key, 1).await;
+        }
+        let rejected = || assert!(!support::now(limiter.check(&rule, key, 1)).is_allowed());
+        assert_eq!(allocation_counter::measure(rejected).count_total, 0, "{key}");
+    }
+}
+
+/// Two rules of one name share their keys on the server: a reset by one is a reset for the other.
+#[tokio::test]
+async fn a_reset_ends_what_is_known_of_other_quotas() {
+    let server = Server::start();
+    let limiter = limiter(&server.url()).await;
+    let [few, fewer] = ["2/1d", "1/1d"].map(|quota| rule(Strategy::FixedWindow, &[quota]));
+    assert_eq!(admitted(&limiter, &few, "key", 3).await, 2);
+    assert_eq!(admitted(&limiter, &fewer, "key", 1).await, 0);
+    limiter.reset(&few, "key").await;
+    assert_eq!(admitted(&limiter, &fewer, "key", 1).await, 1);
+}
+
 #[tokio::test]
 async fn calls_of_one_round_trip_keep_their_own_cost_and_patience() {
     let server = Server::start();

@@ -179,12 +179,11 @@ impl Talk {
                     if count == 0 {
                         return;
                     }
-                    // The server is busy anyway: whoever else runs now may ask meanwhile, and go along.
-                    if !self.sent.is_empty() {
-                        tokio::task::yield_now().await;
-                        while let Ok(message) = inbox.try_recv() {
-                            arrived.push(message);
-                        }
+                    // Whoever else runs now may ask meanwhile, and go along. It also saves waking another thread: a
+                    // runtime that goes from task to task for too long without a pause calls for help.
+                    tokio::task::yield_now().await;
+                    while let Ok(message) = inbox.try_recv() {
+                        arrived.push(message);
                     }
                     for message in arrived.drain(..) {
                         match message {

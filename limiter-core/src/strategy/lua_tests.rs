@@ -360,6 +360,30 @@ fn sliding_log_removes_old_entries_little_by_little() {
     assert_eq!(size(&mut script), 650, "all 380 by now, and 30 came");
 }
 
+/// A life that is long enough is kept, which is cheaper; one that is not is renewed, so that nothing is forgotten early.
+#[test]
+fn a_key_called_often_keeps_its_life() {
+    let server = Server::start();
+    for strategy in
+        [Strategy::FixedWindow, Strategy::SlidingWindow, Strategy::TokenBucket, Strategy::LeakyBucket]
+    {
+        let mut script = server.script(&rule_of(strategy, &["1000/4s"]), "life");
+        let mark = 50_000_000;
+        let mut renewed_at = |time: u64| {
+            let key = script.keys[0].clone();
+            ::redis::cmd("PEXPIRE").arg(&key).arg(mark).query::<Value>(&mut script.connection).unwrap();
+            assert_eq!(script.ask(TODAY + time, &[(1, 0)])[0].verdict, 0, "{strategy}");
+            let life: u64 = ::redis::cmd("PTTL").arg(&key).query(&mut script.connection).unwrap();
+            life < mark - 1_000_000
+        };
+        assert!(renewed_at(0), "{strategy}: there was none");
+        assert!(!renewed_at(1_000), "{strategy}: kept");
+        assert!(!renewed_at(900_000), "{strategy}: kept");
+        assert!(renewed_at(6_000_000), "{strategy}: over");
+        assert!(!renewed_at(6_001_000), "{strategy}: kept");
+    }
+}
+
 /// The calls that the server sees are the price of a decision.
 #[test]
 fn a_decision_is_few_commands() {
