@@ -56,6 +56,7 @@ pub(crate) async fn rejected_sliding_window(id: u64) -> Option<()> {
 }
 
 /// The value of a future that is ready at once.
+#[expect(clippy::inline_always, reason = "an executor polls a future where it is")]
 #[inline(always)]
 pub(crate) fn now<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {

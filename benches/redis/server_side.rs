@@ -30,7 +30,8 @@ impl Asked {
         call();
         // The script is gone, so it is sent with its source.
         let Self { mut words, name, .. } = Self::seen("\"EVAL\"", &monitor.stop());
-        let argument: String = words.pop().into_iter().flatten().map(|byte| format!("\\{byte:03}")).collect();
+        let argument = words.pop().expect("a script has its argument");
+        let argument = argument.iter().fold(String::new(), |text, byte| text + &format!("\\{byte:03}"));
         let source = String::from_utf8(words[1].clone()).expect("scripts are text");
         let sha = server.cli(&["SCRIPT", "LOAD", &format!("local ARGV = {{ '{argument}' }}\n{source}")]);
         words[0] = b"EVALSHA".to_vec();

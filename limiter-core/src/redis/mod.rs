@@ -11,6 +11,7 @@ mod names;
 mod node;
 mod question;
 mod resolver;
+mod sent;
 
 use std::fmt;
 use std::sync::Arc;

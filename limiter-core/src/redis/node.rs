@@ -6,16 +6,13 @@
 //!
 //! A question whose asker has gone is not sent. One that was sent without an answer is never sent again.
 
-use std::collections::VecDeque;
-use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use hashbrown::HashMap;
 use redis::aio::MultiplexedConnection;
-use redis::{Pipeline, RedisResult, Value};
+use redis::{Pipeline, Value};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -25,6 +22,7 @@ use super::failure::Failure;
 use super::health::{Breaker, Health};
 use super::question::Question;
 use super::resolver::{Found, Resolver};
+use super::sent::Sent;
 use crate::Decision;
 
 /// A handle to the task.
@@ -122,20 +120,14 @@ struct Talk {
     most_keys: usize,
     /// Script calls to be sent next.
     batches: Vec<Batch>,
-    /// Pipelines under way, the oldest first, which is answered first.
-    sent: VecDeque<Sent>,
+    /// Pipelines under way.
+    sent: Sent,
     /// The search for a server, while there is no connection, and what it tells.
     finding: JoinSet<()>,
     tell: mpsc::UnboundedSender<Found>,
     news: mpsc::UnboundedReceiver<Found>,
     /// How many connections were tried since one brought a decision.
     attempts: u32,
-}
-
-/// A pipeline under way, and what is in it.
-struct Sent {
-    replies: Pin<Box<dyn Future<Output = RedisResult<Vec<Value>>> + Send>>,
-    batches: Vec<Batch>,
 }
 
 impl Talk {
@@ -154,7 +146,7 @@ impl Talk {
             ready: Vec::new(),
             most_keys,
             batches: Vec::new(),
-            sent: VecDeque::new(),
+            sent: Sent::default(),
             finding: JoinSet::new(),
             tell,
             news,
@@ -196,7 +188,7 @@ impl Talk {
                         }
                     }
                 }
-                (batches, replies) = oldest(&mut self.sent) => self.receive(batches, replies.ok()),
+                (batches, replies) = self.sent.answered() => self.receive(batches, replies.ok()),
                 _ = heartbeat.tick() => self.beat(),
                 () = &mut switched => {
                     self.disconnect();
@@ -222,7 +214,7 @@ impl Talk {
         if let (Some(connection), true) = (self.connection.clone(), self.sent.is_empty()) {
             let mut pipeline = Pipeline::new();
             pipeline.cmd("PING");
-            self.sent.push_back(Sent::new(connection, pipeline, Vec::new()));
+            self.sent.send(connection, pipeline, Vec::new());
         }
     }
 
@@ -241,7 +233,7 @@ impl Talk {
     fn disconnect(&mut self) {
         if self.connection.take().is_some() {
             // Nobody waits for a connection that is given up. What was sent over it may have been done.
-            for batch in std::mem::take(&mut self.sent).into_iter().flat_map(|sent| sent.batches) {
+            for batch in self.sent.give_up() {
                 self.finish(batch, Err(Failure::Unknown));
             }
             // Down already, if calls ran out of time. Else calls wait for the first attempt to connect, which may be in
@@ -308,7 +300,7 @@ impl Talk {
                 in_pipeline.push(batch);
             }
             if !in_pipeline.is_empty() {
-                self.sent.push_back(Sent::new(connection.clone(), pipeline, in_pipeline));
+                self.sent.send(connection.clone(), pipeline, in_pipeline);
             }
         }
     }
@@ -402,30 +394,4 @@ impl Talk {
             }
         }
     }
-}
-
-impl Sent {
-    /// Sends a pipeline.
-    fn new(mut connection: MultiplexedConnection, pipeline: Pipeline, batches: Vec<Batch>) -> Self {
-        let mut replies: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(async move {
-            let count = pipeline.len();
-            connection.send_packed_commands(&pipeline, 0, count).await
-        });
-        // Sent when it is first polled, which must not wait until those before it are answered. Who is to be woken is
-        // said later, when it is the oldest.
-        if let Poll::Ready(ended) = replies.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            replies = Box::pin(std::future::ready(ended));
-        }
-        Self { replies, batches }
-    }
-}
-
-/// The replies to the oldest pipeline, and what was in it. The server answers in the order in which it is asked.
-async fn oldest(sent: &mut VecDeque<Sent>) -> (Vec<Batch>, RedisResult<Vec<Value>>) {
-    let replies = poll_fn(|context| match sent.front_mut() {
-        Some(oldest) => oldest.replies.as_mut().poll(context),
-        None => Poll::Pending,
-    });
-    let replies = replies.await;
-    (sent.pop_front().map(|sent| sent.batches).unwrap_or_default(), replies)
 }
