@@ -95,8 +95,8 @@ local function take(state, terms, at, cost)
   end
 end
 
--- Takes as many more of these calls as can go at once, after one that did. Says how many, and how much longer it takes with
--- each until all permits are back.
+-- Takes as many more of these calls as can go at once, after one that did. Says how many, and how much longer it takes
+-- with each until all permits are back.
 local function take_more(state, terms, _, cost, most)
   local room = terms.permits - state.position
   local more = math.min(most, (room - room % cost) / cost)

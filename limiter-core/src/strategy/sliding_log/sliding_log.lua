@@ -148,8 +148,8 @@ local function take(log, terms, at, cost)
   log.total, log.changed = log.total + cost, true
 end
 
--- Takes as many more of these calls as can go at once, after one that did. Says how many, and how much longer it takes with
--- each until all permits are back.
+-- Takes as many more of these calls as can go at once, after one that did. Says how many, and how much longer it takes
+-- with each until all permits are back.
 local function take_more(log, terms, now, cost, most)
   local room = math.min(terms.permits - (log.total - before_now(log, terms, now)), MOST - log.total)
   local more = math.min(most, (room - room % cost) / cost)

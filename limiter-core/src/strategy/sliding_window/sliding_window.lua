@@ -150,8 +150,8 @@ local function take(log, terms, at, cost)
   log.last, log.total = at, log.total + cost
 end
 
--- Takes as many more of these calls as can go at once, after one that did. Says how many, and how much longer it takes with
--- each until all permits are back.
+-- Takes as many more of these calls as can go at once, after one that did. Says how many, and how much longer it takes
+-- with each until all permits are back.
 local function take_more(log, terms, _, cost, most)
   local room = terms.permits - log.total
   local more = math.min(most, (room - room % cost) / cost)

@@ -10,8 +10,8 @@
 
 local FORMAT, SIZE, MARK = '<Bdddddd', 49, 0xb2
 
--- One call for each key, where a permit weighs a whole number of microseconds: the same as below in one piece, as long as
--- nothing is out of the ordinary.
+-- One call for each key, where a permit weighs a whole number of microseconds: the same as below in one piece, as long
+-- as nothing is out of the ordinary.
 local reply, done, found = { 0, 0, 0 }, 0, nil
 if #ARGV[1] == 40 + 32 * #KEYS then
   local keys, argument, call, pack, unpack = KEYS, ARGV[1], redis.call, struct.pack, struct.unpack
@@ -121,8 +121,8 @@ local function take(level, terms, at, cost)
   level.whole, level.fraction = whole, fraction
 end
 
--- Takes as many more of these calls as can go at once, after one that did. Says how many, and how much longer it takes with
--- each until all permits are back.
+-- Takes as many more of these calls as can go at once, after one that did. Says how many, and how much longer it takes
+-- with each until all permits are back.
 local function take_more(level, terms, now, cost, most)
   -- Rounded up, the time would not grow evenly.
   if terms.permits > 1 then return 0, 0 end
