@@ -38,6 +38,16 @@ fn a_flood_of_keys_neither_grows_memory_nor_resets_anybody() {
     }
 }
 
+/// Somebody may have a rule for each customer.
+#[test]
+fn a_rule_with_one_key_takes_little() {
+    for &strategy in Strategy::ALL {
+        let limiter = LocalLimiter::new();
+        let taken = measure(|| assert!(limiter.check_sync(&rule(strategy), &1u64, 1).is_allowed()));
+        assert!(taken.bytes_current < 100_000, "{strategy}: {} bytes", taken.bytes_current);
+    }
+}
+
 /// Keys as long as anybody likes take no more room than others.
 #[test]
 fn long_keys_are_bounded_too() {

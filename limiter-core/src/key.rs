@@ -108,14 +108,19 @@ impl Key {
 
     /// The string where the key is one string and nothing else.
     pub(crate) fn as_one_string(&self) -> Option<&[u8]> {
-        match self.as_bytes() {
-            [b's', a, b, c, d, string @ ..] => {
-                let length = u32::from_le_bytes([*a, *b, *c, *d]);
-                // Who encodes several strings one after the other has more behind the first.
-                (string.len() as u64 == u64::from(length)).then_some(string)
+        let (length, string) = match self.as_bytes() {
+            [b's', rest @ ..] => {
+                let (length, string) = rest.split_first_chunk()?;
+                (u64::from(u32::from_le_bytes(*length)), string)
             }
-            _ => None,
-        }
+            [b'S', rest @ ..] => {
+                let (length, string) = rest.split_first_chunk()?;
+                (u64::from_le_bytes(*length), string)
+            }
+            _ => return None,
+        };
+        // Who encodes several strings one after the other has more behind the first.
+        (string.len() as u64 == length).then_some(string)
     }
 
     #[inline]

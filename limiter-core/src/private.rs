@@ -85,6 +85,7 @@ fn pass_keyed(site: &'static Site, own: &Own, key: StoredKey, cost: u64) -> Opti
     }
 }
 
+/// [`pass_keyed`] again, so that neither saves registers for the other.
 fn pass_keyless(site: &'static Site, own: &Own, cost: u64) -> Option<Stopped> {
     match own.table.table {
         Known::Buckets(table) => pass_in(site, own, table, StoredKey::NONE, cost),
@@ -109,7 +110,7 @@ fn pass_in<T: AnyTable + ?Sized>(
     None
 }
 
-/// What becomes of a call that does not go now.
+/// What becomes of a call that does not go now, or of which that is not known yet.
 #[inline(never)]
 fn stop(site: &'static Site, decision: &Decision) -> Option<Stopped> {
     if decision.waits() {

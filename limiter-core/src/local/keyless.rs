@@ -14,7 +14,7 @@ pub(super) enum Keyless<S> {
 
 pub(super) struct Word {
     states: AtomicU64,
-    /// The newest time seen by those who look at it.
+    /// The newest time seen, by those who go by it.
     newest: AtomicU64,
 }
 
@@ -54,14 +54,13 @@ impl<S> Keyless<S> {
         }
     }
 
-    /// The same where `now` is never much older than another's, since it comes from the machine's clock.
+    /// The same, at `now` where the room does not mind that another was there at a newer time.
     #[inline]
-    pub(super) fn with_true<R: Room, T>(&self, now: u64, work: impl Fn(&mut S, u64) -> T) -> T
+    pub(super) fn with_unordered<R: Room, T>(&self, now: u64, work: impl Fn(&mut S, u64) -> T) -> T
     where
         S: States<R::State>,
     {
         match self {
-            // The room does not mind an older time.
             Self::Word(held) => held.update::<R, S, T>(|states| work(states, now)),
             Self::Locked(_) => self.with::<R, T>(now, work),
         }

@@ -1,4 +1,4 @@
-//! A lock that is held for some nanoseconds.
+//! A lock that is mostly held for some nanoseconds.
 
 use std::hint::spin_loop;
 use std::thread;
@@ -8,8 +8,8 @@ use spin::mutex::{SpinMutex, SpinMutexGuard};
 
 /// Unlike std's, it is given back by a plain store, which spares half of what a lock costs where nobody waits.
 ///
-/// Who holds it never waits for anything, so others have it soon: they try for a moment, and then let other threads run,
-/// one of which may be the one that holds it.
+/// Who holds it decides one call; now and then it also makes room, which takes up to some hundred microseconds. Others try for
+/// a moment, and then let other threads run, one of which may be the one that holds it.
 pub(super) struct Lock<T>(SpinMutex<T>);
 
 /// Longer than most who hold it take.

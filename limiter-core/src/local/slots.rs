@@ -77,9 +77,13 @@ impl<S> Slots<S> {
             if bucket.summary.passed_by() == 0 {
                 return None;
             }
-            at = if at + 1 < self.buckets.len() { at + 1 } else { 0 };
+            at = self.next(at);
         }
         None
+    }
+
+    fn next(&self, at: usize) -> usize {
+        if at + 1 < self.buckets.len() { at + 1 } else { 0 }
     }
 }
 
@@ -174,10 +178,6 @@ impl<S: Default> Slots<S> {
                 }
             }
         }
-    }
-
-    fn next(&self, at: usize) -> usize {
-        if at + 1 < self.buckets.len() { at + 1 } else { 0 }
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) trait AnyTable: Send + Sync + 'static {
     fn approach(&self, key: StoredKey) -> Approached;
     /// [`decide`](Self::decide), which says nothing where the call goes now.
     fn pass(&self, to: Approached, key: StoredKey, now: u64, question: Question) -> Option<Decision>;
-    /// The same for calls without a key, by the machine's clock.
+    /// The same for calls without a key, by the machine's clock. Now and then it speaks of a call that goes now.
     fn pass_keyless(&self, now: u64, question: Question) -> Option<Decision>;
     fn decide(&self, key: StoredKey, now: u64, question: Question) -> Decision;
     fn look(&self, key: StoredKey, now: u64) -> Decision;
@@ -94,27 +94,45 @@ pub(crate) struct Table<R: Room, S: States<R::State>> {
     next_swept: AtomicUsize,
     /// Looking for idle keys is worth it again from this time on.
     search_after: AtomicU64,
-    /// The state of all keys that found no room.
-    crowd: Lock<S>,
-    /// Whether anybody ever found none since the crowd was last idle: new keys need not look at it before.
+    /// All keys that found no room.
+    crowd: Lock<Crowd<S>>,
+    /// Whether the crowd has spent anything since it was last idle: new keys need not look at it before.
     crowded: AtomicBool,
     /// For calls without a key.
     keyless: Keyless<S>,
     room: PhantomData<fn() -> R>,
 }
 
+/// Keys that share one state, wherever their shards are.
+struct Crowd<S> {
+    states: S,
+    /// The newest time seen here: an older one counts as this.
+    newest: u64,
+}
+
+impl<S> Crowd<S> {
+    fn at(&mut self, now: u64) -> (&mut S, u64) {
+        self.newest = now.max(self.newest);
+        (&mut self.states, self.newest)
+    }
+}
+
 /// A shard has cache lines of its own, so that threads in different shards do not slow each other down.
 #[repr(align(64))]
 struct Padded<S>(Lock<Shard<S>>);
 
-/// About how many keys a shard is meant for. Few: the first of them are found fastest, threads seldom meet in one shard, and
-/// it grows without a pause that anybody notices.
-const KEYS_IN_A_SHARD: usize = 256;
+/// About how many keys a shard is meant for: few enough to grow without a pause that anybody notices. There are not more of
+/// them because a rule pays for all with its first key.
+const KEYS_IN_A_SHARD: usize = 4096;
 const MOST_SHARDS: usize = 4096;
-/// Where there is no room, as many shards are looked through for idle keys.
-const SHARDS_SEARCHED: usize = 64;
-/// All keys of a full table are looked through at most so many times in the longest window.
-const SEARCHES_PER_WINDOW: u64 = 64;
+/// Where there is no room, as many other shards are looked through for idle keys.
+const SHARDS_SEARCHED: usize = 4;
+/// All keys of a full table are looked through at most so many times while a key gets all its permits back.
+const SEARCHES_PER_FILL: u64 = 16;
+/// A search that found as many idle keys was worth it, and the next one need not wait.
+const WORTH_IT: usize = 64;
+/// A year, in nanoseconds: no search is put off for longer.
+const LONGEST_PAUSE: u64 = 365 * 24 * 3600 * 1_000_000_000;
 /// Every so many calls to a shard, some places of the table are looked at for idle keys.
 const CALLS_PER_SWEEP: u32 = 128;
 
@@ -127,7 +145,7 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
             secret: Secret::new(),
             next_swept: AtomicUsize::new(0),
             search_after: AtomicU64::new(0),
-            crowd: Lock::new(S::fresh::<R>(&terms)),
+            crowd: Lock::new(Crowd { states: S::fresh::<R>(&terms), newest: 0 }),
             crowded: AtomicBool::new(false),
             room: PhantomData,
             terms: S::terms(terms),
@@ -159,23 +177,37 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
 
     /// Looks for idle keys in this shard and some others, unless that was done just before, and says whether it found any.
     fn search(&self, home: usize, shard: &mut Shard<S>) -> bool {
-        if shard.newest < self.search_after.load(Ordering::Relaxed) {
+        let (now, after) = (shard.newest, self.search_after.load(Ordering::Relaxed));
+        let searched = SHARDS_SEARCHED.min(self.shards().len());
+        let pause = self.longest_fill() / SEARCHES_PER_FILL / self.shards().len().div_ceil(searched) as u64;
+        // Before the search, so that nobody else begins the same one meanwhile.
+        let claim =
+            |old, new| self.search_after.compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed);
+        if now < after || claim(after, now + pause.max(1)).is_err() {
             return false;
         }
-        let found = |shard: &mut Shard<S>| {
-            let removed = shard.remove_idle::<R>(self.terms(), &self.secret);
-            self.keys.fetch_sub(removed, Ordering::Relaxed);
-            removed > 0
-        };
-        let shards = self.shards().len();
-        let searched = shards.min(SHARDS_SEARCHED);
-        if found(shard) || (0..searched).any(|_| self.with_next(home, shard, found) == Some(true)) {
-            return true;
+        let remove = |shard: &mut Shard<S>| shard.remove_idle::<R>(self.terms(), &self.secret);
+        let mut removed = remove(shard);
+        for _ in 0..searched {
+            if removed >= WORTH_IT {
+                break;
+            }
+            removed += self.with_next(home, shard, remove).unwrap_or_default();
         }
-        let longest = self.terms().iter().map(|terms| terms.window).max().unwrap_or_default();
-        let pause = longest.div_ceil(SEARCHES_PER_WINDOW) / shards.div_ceil(searched) as u64;
-        self.search_after.store(shard.newest + pause, Ordering::Relaxed);
-        false
+        self.keys.fetch_sub(removed, Ordering::Relaxed);
+        if removed >= WORTH_IT {
+            self.search_after.store(0, Ordering::Relaxed);
+        }
+        removed > 0
+    }
+
+    /// How long a key takes to get all its permits back.
+    fn longest_fill(&self) -> u64 {
+        let fill = |terms: &Terms| {
+            let fill = u128::from(terms.capacity) * u128::from(terms.window) / u128::from(terms.permits);
+            u64::try_from(fill).unwrap_or(u64::MAX).min(LONGEST_PAUSE)
+        };
+        self.terms().iter().map(fill).max().unwrap_or_default()
     }
 
     /// The shard of a key, and which it is.
@@ -209,32 +241,42 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
         now: u64,
         question: Question,
     ) -> Decision {
-        let mut states = self.first_states(now);
+        let crowded = self.crowded.load(Ordering::Relaxed);
+        let mut states = self.first_states(now, crowded);
         let decision = strategy::decide::<R>(states.as_mut(), self.terms(), now, question);
-        if question.cost == 0 {
+        if question.cost == 0 || (!decision.is_allowed() && !crowded) {
             return decision;
         }
         // The copy knows how much the crowd has spent, but only the crowd itself knows since when.
         if !decision.is_allowed() || !self.reserve(home, shard) {
-            let mut crowd = self.crowd.lock();
-            // Whoever asks for this key next has the lock of its shard after us, and sees it.
-            self.crowded.store(true, Ordering::Relaxed);
-            return strategy::decide::<R>(crowd.as_mut(), self.terms(), now, question);
+            return self.decide_in_crowd(now, question);
         }
         shard.insert(&self.secret, key, states);
         decision
     }
 
+    fn decide_in_crowd(&self, now: u64, question: Question) -> Decision {
+        let mut crowd = self.crowd.lock();
+        let (states, now) = crowd.at(now);
+        let decision = strategy::decide::<R>(states.as_mut(), self.terms(), now, question);
+        if decision.is_allowed() {
+            // Whoever asks for this key next has the lock of its shard after us, and sees it.
+            self.crowded.store(true, Ordering::Relaxed);
+        }
+        decision
+    }
+
     /// What a key without a place starts with: all permits, or what the crowd has left, since it may have been part of it. So
     /// nobody gets more than the limit by leaving the crowd.
-    fn first_states(&self, now: u64) -> S {
+    fn first_states(&self, now: u64, crowded: bool) -> S {
         let mut states = S::fresh::<R>(self.terms());
-        if self.crowded.load(Ordering::Relaxed) {
-            let crowd = self.crowd.lock();
-            if strategy::is_idle::<R>(crowd.as_ref(), self.terms(), now) {
+        if crowded {
+            let mut crowd = self.crowd.lock();
+            let (others, now) = crowd.at(now);
+            if strategy::is_idle::<R>(others.as_ref(), self.terms(), now) {
                 self.crowded.store(false, Ordering::Relaxed);
             } else {
-                strategy::spend_as::<R>(states.as_mut(), crowd.as_ref(), self.terms(), now);
+                strategy::spend_as::<R>(states.as_mut(), others.as_ref(), self.terms(), now);
             }
         }
         states
@@ -309,7 +351,7 @@ impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
             strategy::goes::<R>(states.as_mut(), self.terms(), now, question.cost).is_ok()
         };
         // A decision would be carried around for nothing; the few that do not go are looked at once more.
-        if self.keyless.with_true::<R, bool>(now, goes) {
+        if self.keyless.with_unordered::<R, bool>(now, goes) {
             None
         } else {
             Some(self.decide(StoredKey::NONE, now, question))
@@ -344,7 +386,12 @@ impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
         let now = shard.advance(now);
         match shard.find(hash, key) {
             Some(states) => look(states, now),
-            None => look(&mut self.crowd.lock(), now),
+            None if self.crowded.load(Ordering::Relaxed) => {
+                let mut crowd = self.crowd.lock();
+                let (states, now) = crowd.at(now);
+                look(states, now)
+            }
+            None => look(&mut S::fresh::<R>(self.terms()), now),
         }
     }
 
@@ -414,7 +461,7 @@ mod tests {
         type Output = ();
 
         fn visit<R: Room>(self) {
-            for (max_keys, shards) in [(0, 1), (256, 1), (512, 2), (1_000_000, 4096), (usize::MAX, 4096)] {
+            for (max_keys, shards) in [(0, 1), (4_096, 1), (8_192, 2), (1_000_000, 256), (usize::MAX, 4096)] {
                 let table = table::<R>(Strategy::TokenBucket, max_keys);
                 assert_eq!(table.shards().len(), shards, "for {max_keys} keys");
                 let mut residents = vec![0; shards];
@@ -466,6 +513,71 @@ mod tests {
     #[test]
     fn a_newcomer_finds_room_in_another_shard() {
         Strategy::TokenBucket.enter(IdleElsewhere);
+    }
+
+    struct CrowdOfTwoShards(Strategy);
+
+    impl Visitor for CrowdOfTwoShards {
+        type Output = ();
+
+        fn visit<R: Room>(self) {
+            let Self(strategy) = self;
+            let quota = Quota::new(1_000_000, std::time::Duration::from_secs(1_000));
+            let terms = Terms::of(&Rule::new("table", strategy, quota));
+            let table = Table::<R, [R::State; 1]>::new(terms, 2 * KEYS_IN_A_SHARD);
+            let mut keys = keys();
+            for key in keys.by_ref().take(table.max_keys) {
+                assert!(table.admits(&key, SECOND, 1_000), "{strategy}");
+            }
+            let mut newcomer = |home| keys.find(|key| table.home_of(key) == home).unwrap();
+            // The clock of the second shard has not been read since.
+            assert!(table.admits(&newcomer(0), SECOND + 2, 1), "{strategy}");
+            let late = newcomer(1);
+            let decision = table.decide(late.stored(), SECOND + 1, Question { cost: 1, longest_wait: 0 });
+            assert!(decision.goes_now(), "{strategy}: {decision:?}");
+            assert!(!table.has_place(&late), "{strategy}");
+        }
+    }
+
+    #[test]
+    fn an_older_time_counts_as_the_newest_that_the_crowd_has_seen() {
+        for &strategy in Strategy::ALL {
+            strategy.enter(CrowdOfTwoShards(strategy));
+        }
+    }
+
+    struct Searches;
+
+    impl Visitor for Searches {
+        type Output = ();
+
+        fn visit<R: Room>(self) {
+            let table = table::<R>(Strategy::TokenBucket, 1_000);
+            for key in keys().take(1_000) {
+                assert!(table.admits(&key, SECOND, 3));
+            }
+            let search = |now| {
+                let (home, mut shard) = table.shard(0);
+                shard.advance(now);
+                table.search(home, &mut shard)
+            };
+            let paused_until = || table.search_after.load(Ordering::Relaxed);
+            assert!(!search(2 * SECOND), "all of them are busy");
+            let next = paused_until();
+            assert_eq!(
+                next,
+                2 * SECOND + SECOND / 4,
+                "a sixteenth of the four seconds that a bucket takes to fill"
+            );
+            assert!(!search(next - 1) && paused_until() == next, "nobody looks again before");
+            assert!(!search(next) && paused_until() > next);
+            assert!(search(6 * SECOND) && paused_until() == 0, "a thousand idle keys are worth it");
+        }
+    }
+
+    #[test]
+    fn a_table_full_of_busy_keys_is_not_searched_by_every_call() {
+        Strategy::TokenBucket.enter(Searches);
     }
 
     struct NothingTaken(Strategy);
