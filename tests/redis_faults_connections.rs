@@ -9,7 +9,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use limiter::{DecidedBy, Health, OnError, RedisLimiter};
+use limiter::{DecidedBy, Health, Limiter as _, OnError, RedisLimiter};
 use support::history::{History, PATIENT, until};
 use support::proxy::{Door, Harm, Proxy};
 use support::servers::{Cluster, Sentinel, Server};
@@ -178,4 +178,19 @@ async fn a_half_open_socket_is_dropped_and_replaced() {
     assert!(took >= SHORT && proxy.connections() > before);
     until("the old socket to be closed", async || proxy.open() == 1).await;
     calls.settle(&witness).await;
+}
+
+/// While no answer comes: the server must hear of all keys, not of as many as a task may do at once.
+#[tokio::test]
+async fn however_many_keys_ask_at_once_the_server_is_asked_about_all() {
+    const KEYS: u64 = 12_000;
+
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let limiter = RedisLimiter::builder(&proxy.url()).timeout(PATIENT).connect().await.unwrap();
+    assert!(limiter.check(&RULE, &0u64, 1).await.is_allowed());
+    proxy.delay(10 * PATIENT);
+    let calls: Vec<_> = (1..=KEYS).map(|key| tokio::spawn(limiter.check(&RULE, &key, 1))).collect();
+    until("all keys on the server", async || server.cli(&["DBSIZE"]) == (KEYS + 1).to_string()).await;
+    calls.iter().for_each(tokio::task::JoinHandle::abort);
 }

@@ -198,6 +198,34 @@ async fn out_of_memory_is_the_policy_and_ends_by_itself() {
     assert_eq!(proxy.connections(), connections, "what it said is no fault of the connection");
 }
 
+/// Who is rejected needs no write, and hears it from the server, whoever asks along.
+#[tokio::test]
+async fn a_key_over_its_limit_is_rejected_by_a_server_without_memory() {
+    for &strategy in Strategy::ALL {
+        let server = Server::start();
+        let rule = Rule::new("one", strategy, Quota::new(1, DAY));
+        assert!(limiter(&server.url(), PATIENT).await.check(&rule, &0, 1).await.is_allowed());
+        // This one does not know yet that the key is over its limit.
+        let limiter = limiter(&server.url(), PATIENT).await;
+        server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+        let calls: Vec<_> = (0..16).map(|key| limiter.check(&rule, &key, 1)).collect();
+        let mut decisions = Vec::new();
+        // All are asked before the first is answered.
+        let mut calls: Vec<_> = calls.into_iter().map(tokio::spawn).collect();
+        for call in &mut calls {
+            decisions.push(call.await.unwrap());
+        }
+        assert_eq!(
+            (decisions[0].decided_by(), decisions[0].is_allowed()),
+            (DecidedBy::Shared, false),
+            "{strategy}"
+        );
+        for decision in &decisions[1..] {
+            assert_eq!(decision.decided_by(), DecidedBy::Degraded, "{strategy}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_wrong_password_is_one_clear_error_at_connect() {
     let server = Server::with(&["--requirepass", "right"]);

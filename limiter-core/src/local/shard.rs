@@ -2,20 +2,17 @@
 //!
 //! A key is removed only when it is idle, that is when its state is as good as a fresh one.
 
-use super::slots::{Bucket, PLACES, Secret, Slots};
+use super::slots::{Secret, Slots};
 use crate::stored_key::StoredKey;
 use crate::strategy::{self, Room, Terms};
 
-/// The first keys stand beside the lock, so that a call comes upon one place of memory and not two.
-#[repr(C)]
 pub(super) struct Shard<S> {
+    slots: Slots<S>,
     /// The newest time seen here: an older one counts as this.
     pub(super) newest: u64,
     calls: u32,
-    /// Which of the further places the next sweep begins at.
+    /// Where the next sweep begins.
     hand: u32,
-    first: Bucket<S>,
-    further: Slots<S>,
 }
 
 /// The states of one key, one for each quota: in place where there is one quota, as there mostly is.
@@ -88,21 +85,16 @@ const GRACE: u64 = 1_000_000_000;
 
 impl<S: Default> Shard<S> {
     pub(super) fn new() -> Self {
-        Self { newest: 0, calls: 0, hand: 0, first: Bucket::default(), further: Slots::new() }
+        Self { slots: Slots::new(), newest: 0, calls: 0, hand: 0 }
     }
 
     #[inline]
     pub(super) fn find(&mut self, hash: u64, key: StoredKey) -> Option<&mut S> {
-        match self.first.find(hash, key) {
-            Some(states) => Some(states),
-            None => self.further.find(hash, key),
-        }
+        self.slots.find(hash, key)
     }
 
     pub(super) fn insert(&mut self, secret: &Secret, key: StoredKey, states: S) {
-        if let Err(states) = self.first.insert(secret.hash(key), key, states) {
-            self.further.insert(secret, key, states);
-        }
+        self.slots.insert(secret, key, states);
     }
 
     /// The time of a call that came at `now`.
@@ -141,13 +133,12 @@ impl<S: Default> Shard<S> {
         S: States<R::State>,
     {
         let is_idle = |states: &S| strategy::is_idle::<R>(states.as_ref(), terms, time);
-        let mut removed = (0..PLACES).filter(|&place| self.first.remove_if(place, is_idle).is_some()).count();
-        let all = self.further.places();
+        let (all, mut removed) = (self.slots.places(), 0);
         for _ in 0..places.min(all) {
             self.hand = if (self.hand as usize) + 1 < all { self.hand + 1 } else { 0 };
-            removed += usize::from(self.further.remove_if(secret, self.hand as usize, is_idle));
+            removed += usize::from(self.slots.remove_if(secret, self.hand as usize, is_idle));
         }
-        self.further.shrink(secret);
+        self.slots.shrink(secret);
         removed
     }
 }

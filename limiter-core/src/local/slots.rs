@@ -1,6 +1,6 @@
 //! Keys and their states, side by side: an open hash table.
 //!
-//! A bucket has places for three keys, in two cache lines where states are small. Seven bits of the hash of each stand in
+//! A bucket has places for four keys, in two cache lines where states are small. Seven bits of the hash of each stand in
 //! one word, so that a key is found among them without a guess, which processors are slow to take back. A key whose bucket
 //! is full goes to the next one that has room, and each bucket on the way counts how many passed it by.
 //!
@@ -18,10 +18,10 @@ pub(super) struct Slots<S> {
 }
 
 /// How many keys a bucket holds.
-pub(super) const PLACES: usize = 3;
+const PLACES: usize = 4;
 
 #[derive(Default)]
-pub(super) struct Bucket<S> {
+struct Bucket<S> {
     summary: Summary,
     slots: [Slot<S>; PLACES],
 }
@@ -67,6 +67,7 @@ impl<S> Slots<S> {
         self.buckets.len() * PLACES
     }
 
+    #[inline]
     pub(super) fn find(&mut self, hash: u64, key: StoredKey) -> Option<&mut S> {
         let mut at = home(hash, self.buckets.len());
         for _ in 0..self.buckets.len() {
@@ -89,12 +90,6 @@ impl<S> Slots<S> {
 
 impl<S> Bucket<S> {
     #[inline]
-    pub(super) fn find(&mut self, hash: u64, key: StoredKey) -> Option<&mut S> {
-        let place = self.place_of(hash, key)?;
-        Some(&mut self.slots[place].states)
-    }
-
-    #[inline]
     fn place_of(&self, hash: u64, key: StoredKey) -> Option<usize> {
         self.summary.places_of(tag(hash)).find(|&place| self.slots[place].key == key)
     }
@@ -102,7 +97,7 @@ impl<S> Bucket<S> {
 
 impl<S: Default> Bucket<S> {
     /// Gives a key that is not there a place, or the states back where there is none.
-    pub(super) fn insert(&mut self, hash: u64, key: StoredKey, states: S) -> Result<(), S> {
+    fn insert(&mut self, hash: u64, key: StoredKey, states: S) -> Result<(), S> {
         let Some(place) = self.summary.places_of(0).find(|&place| self.summary.is_free(place)) else {
             return Err(states);
         };
@@ -112,7 +107,7 @@ impl<S: Default> Bucket<S> {
     }
 
     /// Removes the key at a place, if there is one and `is_idle` says so of its states, and says which it was.
-    pub(super) fn remove_if(&mut self, place: usize, is_idle: impl FnOnce(&S) -> bool) -> Option<StoredKey> {
+    fn remove_if(&mut self, place: usize, is_idle: impl FnOnce(&S) -> bool) -> Option<StoredKey> {
         if self.summary.is_free(place) || !is_idle(&self.slots[place].states) {
             return None;
         }
@@ -124,7 +119,7 @@ impl<S: Default> Bucket<S> {
 impl<S: Default> Slots<S> {
     /// Gives a key that is not there a place.
     pub(super) fn insert(&mut self, secret: &Secret, key: StoredKey, states: S) {
-        if self.keys >= most_keys(self.buckets.len()) {
+        if self.keys >= most_keys::<S>(self.buckets.len()) {
             let buckets = self.buckets.len();
             self.resize(secret, buckets + (buckets / 8).max(1));
         }
@@ -183,7 +178,7 @@ impl<S: Default> Slots<S> {
 
 impl Summary {
     /// A one in the byte of each place.
-    const EACH: u64 = 0x01_0101;
+    const EACH: u64 = 0x0101_0101;
     /// The lowest bit of the count.
     const PASSED: u64 = 1 << (8 * PLACES);
 
@@ -240,9 +235,10 @@ fn tag(hash: u64) -> u8 {
     return (hash >> 24) as u8 | 0x80;
 }
 
-/// How many keys may stand in so many buckets: in a table that is fuller, many are not where they are looked for first.
-fn most_keys(buckets: usize) -> usize {
-    buckets * 5 / 2
+/// How many keys may stand in so many buckets. In a table that is fuller, more are not where they are looked for first; where
+/// states are large and many, free places cost more than that.
+fn most_keys<S>(buckets: usize) -> usize {
+    if size_of::<S>() > 32 && buckets > 256 { buckets * 13 / 4 } else { buckets * 5 / 2 }
 }
 
 #[cfg(test)]
@@ -301,7 +297,7 @@ mod tests {
         for number in 0..20_000 {
             slots.insert(&secret, key(number), [0_u64; 1]);
             let (keys, places) = (slots.keys, slots.places());
-            assert!(keys < 100 || 10 * keys > 7 * places, "{keys} of {places}");
+            assert!(keys < 100 || 2 * keys > places, "{keys} of {places}");
         }
         let long = Key::of("a key that is not there, and is long");
         assert_eq!(slots.find(secret.hash(StoredKey::new(&long)), StoredKey::new(&long)), None);

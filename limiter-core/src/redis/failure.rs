@@ -29,6 +29,10 @@ pub(super) enum Failure {
     CrossSlot,
     /// The server cannot answer just now: it did not run.
     NotNow,
+    /// The server takes no writes, from the first one on, and says why.
+    NoWrites(
+        #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "there is nobody to tell"))] String,
+    ),
     /// The server will not do it, and says why.
     Refused(
         #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "there is nobody to tell"))] String,
@@ -59,6 +63,9 @@ impl Failure {
                 ServerErrorKind::BusyLoading | ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown,
             ) => Self::NotNow,
             _ if error.code() == "BUSY" => Self::NotNow,
+            _ if matches!(error.code(), "OOM" | "MISCONF" | "NOREPLICAS") => {
+                Self::NoWrites(error.code().to_owned())
+            }
             _ => Self::Refused(error.code().to_owned()),
         }
     }
@@ -68,7 +75,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(code) => write!(f, "the server refuses it: {code}"),
+            Self::NoWrites(code) | Self::Refused(code) => write!(f, "the server refuses it: {code}"),
             Self::Strange => f.write_str("the server's answer makes no sense"),
             _ => f.write_str("the server does not answer"),
         }

@@ -366,6 +366,11 @@ impl Talk {
                     self.batches.extend(batch.turns.into_iter().map(Batch::of));
                     continue;
                 }
+                Err(Failure::NoWrites(_)) if batch.turns.len() > 1 => {
+                    // Nothing was written. Who is rejected needs no write, and shall hear it from the server.
+                    self.batches.extend(batch.turns.into_iter().map(Batch::of));
+                    continue;
+                }
                 Err(Failure::ReadOnly | Failure::Strange) => self.disconnect(),
                 Ok(_) => self.attempts = 0,
                 Err(_) => {}

@@ -117,7 +117,7 @@ impl Prepared {
         static START: once_cell::sync::Lazy<std::time::Instant> =
             once_cell::sync::Lazy::new(std::time::Instant::now);
         let second = START.elapsed().as_secs() + 1;
-        if matches!(failure, Failure::Refused(_) | Failure::Strange)
+        if matches!(failure, Failure::NoWrites(_) | Failure::Refused(_) | Failure::Strange)
             && self.reported.swap(second, std::sync::atomic::Ordering::Relaxed) != second
         {
             tracing::warn!(target: "limiter", rule = self.rule.name(), %failure, "calls of this limit go by their on_error");

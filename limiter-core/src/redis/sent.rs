@@ -24,10 +24,11 @@ impl Sent {
         pipeline: Pipeline,
         batches: Vec<Batch>,
     ) {
-        let mut replies: Replies = Box::pin(async move {
+        // However many are sent at once, each is: a task that has done much would be told to wait.
+        let mut replies: Replies = Box::pin(tokio::task::unconstrained(async move {
             let count = pipeline.len();
             connection.send_packed_commands(&pipeline, 0, count).await
-        });
+        }));
         // Sent when it is first polled, which must not wait until those before it are answered. Who is to be woken is
         // said later, when it is the oldest.
         if let Poll::Ready(ended) = replies.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
