@@ -103,8 +103,8 @@ impl Report {
         let mut text = "# In one process\n\n".to_owned();
         let _ = writeln!(
             text,
-            "Written by `cargo bench -p limiter-benches --bench local`, on {}. Ours are annotated functions\n\
-             unless said otherwise. Contenders take turns; a ratio is the median of the ratios within a round.\n",
+            "Written by `cargo bench -p limiter-benches --bench local`, on {}. Ours are annotated functions,\n\
+             and `check_sync` for memory and pauses. Contenders take turns; a ratio is the median of the ratios within a round.\n",
             self.machine
         );
         text.push_str("| path | measured | wanted | met |\n| --- | --- | --- | --- |\n");

@@ -103,9 +103,14 @@ fn different_keys_and_one(server: &Server, load: &Load<'_>) -> Vec<Row> {
     let different = "different keys, 512 callers, token_bucket";
     let row = |path, beside, figure, target| Row { path, beside, figure, target };
     vec![
-        row(different, "redis-benchmark, the same script", ours / benchmark, Target::AtLeast(0.7)),
+        row(
+            different,
+            "redis-benchmark, the same script, a key a call",
+            ours / benchmark,
+            Target::AtLeast(0.7),
+        ),
         row(different, "throttled 0.1.0", ours / throttled, Target::AtLeast(1.5)),
-        row(different, "trypema 2.2.1", ours / trypema, Target::AtLeast(1.5)),
+        row(different, "trypema 2.2.1, a sliding window", ours / trypema, Target::AtLeast(1.5)),
         row(
             "one key, 512 callers",
             "a script for each call, by redis-benchmark",
@@ -114,7 +119,7 @@ fn different_keys_and_one(server: &Server, load: &Load<'_>) -> Vec<Row> {
         ),
         row(
             "one key, 512 callers",
-            "a script for each call, by the same client",
+            "a script for each call, by the same client, different keys",
             one_key / bare,
             Target::AtLeast(5.0),
         ),

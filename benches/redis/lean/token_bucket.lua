@@ -4,10 +4,10 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local interval, burst = ARGV[1] + 0, ARGV[2] + 0
 local value = redis.call('GET', KEYS[1])
-local full = value and value + 0 or now
+local full = value and struct.unpack('<d', value) or now
 if full < now then full = now end
 full = full + interval
 local spare = burst * interval - (full - now)
 if spare < 0 then return { 1, -spare, 0, full - interval - now } end
-redis.call('SET', KEYS[1], string.format('%d', full), 'PX', (full - now + (now - full) % 1000) / 1000)
+redis.call('SET', KEYS[1], struct.pack('<d', full), 'PX', (full - now + (now - full) % 1000) / 1000)
 return { 0, 0, (spare - spare % interval) / interval, full - now }
