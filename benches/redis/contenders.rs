@@ -10,8 +10,8 @@ use throttled::{RateLimiter as _, RedisRateLimiter};
 use trypema::redis::{RedisKey, RedisRateLimiterProvider};
 use trypema::{RateLimit, RateLimiterBuilder as _, WindowSize};
 
-/// A million a day: nobody is rejected here, and a key is still there when its next call comes.
-const PLENTY: u32 = 1_000_000;
+/// A thousand a second: nobody is rejected here, and a key is still there when its next call comes.
+const PLENTY: u32 = 86_400_000;
 const DAY: u64 = 24 * 60 * 60;
 
 #[rate_limit(name = "token", strategy = "token_bucket", key = id, qps = PLENTY, window = "1d")]
@@ -81,7 +81,7 @@ impl Peers {
             manager.expect("the server is there")
         };
         let plenty = NonZeroU32::new(PLENTY).expect("not zero");
-        let a_million_a_day = throttled::Quota::per_hour(NonZeroU32::new(PLENTY / 24).expect("not zero"));
+        let plenty_a_day = throttled::Quota::per_hour(NonZeroU32::new(PLENTY / 24).expect("not zero"));
         let provider = RedisRateLimiterProvider::builder(manager().await)
             .window_size(WindowSize::seconds_or_panic(DAY))
             .build()
@@ -90,7 +90,7 @@ impl Peers {
         let bare = client.get_multiplexed_async_connection_with_config(&config).await;
         Self {
             throttled: RedisRateLimiter::new(manager().await),
-            throttled_quota: a_million_a_day.with_burst(plenty),
+            throttled_quota: plenty_a_day.with_burst(plenty),
             trypema: provider,
             trypema_rate: RateLimit::per_day_or_panic(f64::from(PLENTY)),
             bare: bare.expect("the server is there"),

@@ -31,12 +31,6 @@ impl<T> Lock<T> {
         }
     }
 
-    /// Whether somebody held it just now.
-    #[inline]
-    pub(super) fn is_locked(&self) -> bool {
-        self.0.is_locked()
-    }
-
     #[inline]
     pub(super) fn try_lock(&self) -> Option<SpinMutexGuard<'_, T>> {
         self.0.try_lock()

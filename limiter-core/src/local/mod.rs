@@ -145,8 +145,7 @@ impl OwnTable {
         if key == StoredKey::NONE {
             return table.pass_keyless(self.clock.now(), question);
         }
-        let to = table.approach(key);
-        table.pass(to, key, self.clock.now(), question)
+        table.pass(key, self.clock.now(), question)
     }
 }
 

@@ -1,7 +1,6 @@
 //! The keys of one rule, spread over shards.
 
 use std::any::Any;
-use std::hint::black_box;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -18,10 +17,8 @@ use crate::{Decision, Rule};
 
 /// The table of a rule, whatever its strategy.
 pub(crate) trait AnyTable: Send + Sync + 'static {
-    /// Where [`pass`](Self::pass) will look for the key. Its memory is on its way while the caller reads the clock.
-    fn approach(&self, key: StoredKey) -> Approached;
     /// [`decide`](Self::decide), which says nothing where the call goes now.
-    fn pass(&self, to: Approached, key: StoredKey, now: u64, question: Question) -> Option<Decision>;
+    fn pass(&self, key: StoredKey, now: u64, question: Question) -> Option<Decision>;
     /// The same for calls without a key, by the machine's clock. Now and then it speaks of a call that goes now.
     fn pass_keyless(&self, now: u64, question: Question) -> Option<Decision>;
     fn decide(&self, key: StoredKey, now: u64, question: Question) -> Decision;
@@ -38,12 +35,6 @@ pub(crate) enum Known<'a> {
     Buckets(&'a Buckets),
     Windows(&'a Windows),
     Other(&'a dyn AnyTable),
-}
-
-/// Where a key is looked for.
-#[derive(Clone, Copy)]
-pub(crate) struct Approached {
-    hash: u64,
 }
 
 pub(crate) type Buckets = Table<token_bucket::whole::Room, [token_bucket::whole::Level; 1]>;
@@ -318,22 +309,8 @@ fn home<S>(hash: u64, shards: &[Padded<S>]) -> usize {
 
 impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
     #[inline]
-    fn approach(&self, key: StoredKey) -> Approached {
+    fn pass(&self, key: StoredKey, now: u64, question: Question) -> Option<Decision> {
         let hash = self.secret.hash(key);
-        let shards = self.shards();
-        // Safe code cannot ask for memory ahead of time, but it can look.
-        black_box(shards[home(hash, shards)].0.is_locked());
-        Approached { hash }
-    }
-
-    #[inline]
-    fn pass(
-        &self,
-        Approached { hash }: Approached,
-        key: StoredKey,
-        now: u64,
-        question: Question,
-    ) -> Option<Decision> {
         let (home, mut shard) = self.shard(hash);
         let now = shard.advance(now);
         if shard.counts_to(CALLS_PER_SWEEP) {
@@ -627,7 +604,7 @@ mod tests {
                         let passed = if key == StoredKey::NONE {
                             short.pass_keyless(now, question)
                         } else {
-                            short.pass(short.approach(key), key, now, question)
+                            short.pass(key, now, question)
                         };
                         let expected = (!goes_now).then(|| format!("{decision:?}"));
                         assert_eq!(
