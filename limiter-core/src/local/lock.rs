@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 
-/// Unlike std's, it is given back by a plain store, which spares half of what a lock costs where nobody waits.
+/// Unlike std's, it is given back by a plain store, which spares an atomic exchange where nobody waits.
 ///
 /// Who holds it decides one call; now and then it also makes room, which takes up to some hundred microseconds. Others try for
 /// a moment, and then let other threads run, one of which may be the one that holds it.

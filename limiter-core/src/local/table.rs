@@ -209,6 +209,17 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
         (home, shards[home].0.lock())
     }
 
+    /// The shard for a call at `now`, and which it is.
+    #[inline]
+    fn enter(&self, hash: u64, now: u64) -> (usize, SpinMutexGuard<'_, Shard<S>>) {
+        let (home, mut shard) = self.shard(hash);
+        shard.advance(now);
+        if shard.counts_to(CALLS_PER_SWEEP) {
+            self.sweep(home, &mut shard);
+        }
+        (home, shard)
+    }
+
     #[cold]
     fn pass_new(
         &self,
@@ -311,11 +322,8 @@ impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
     #[inline]
     fn pass(&self, key: StoredKey, now: u64, question: Question) -> Option<Decision> {
         let hash = self.secret.hash(key);
-        let (home, mut shard) = self.shard(hash);
-        let now = shard.advance(now);
-        if shard.counts_to(CALLS_PER_SWEEP) {
-            self.sweep(home, &mut shard);
-        }
+        let (home, mut shard) = self.enter(hash, now);
+        let now = shard.newest;
         match shard.find(hash, key) {
             Some(states) => strategy::pass::<R>(states.as_mut(), self.terms(), now, question),
             None => self.pass_new(home, &mut shard, key, now, question),
@@ -342,11 +350,8 @@ impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
             });
         }
         let hash = self.secret.hash(key);
-        let (home, mut shard) = self.shard(hash);
-        let now = shard.advance(now);
-        if shard.counts_to(CALLS_PER_SWEEP) {
-            self.sweep(home, &mut shard);
-        }
+        let (home, mut shard) = self.enter(hash, now);
+        let now = shard.newest;
         match shard.find(hash, key) {
             Some(states) => strategy::decide::<R>(states.as_mut(), self.terms(), now, question),
             None => self.decide_new(home, &mut shard, key, now, question),
