@@ -65,9 +65,18 @@ pub fn enter<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl Cost
 #[inline]
 pub fn pass<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl Cost) -> Option<Stopped> {
     let Some(own) = site.own() else { return pass_elsewhere(site, key, cost.permits()) };
-    match key.stored() {
-        key if key == StoredKey::NONE => pass_keyless(site, own, cost.permits()),
-        key => pass_keyed(site, own, key, cost.permits()),
+    let (key, cost) = (key.stored(), cost.permits());
+    if key == StoredKey::NONE {
+        return match own.table.table {
+            Known::Buckets(table) => pass_keyless(site, own, table, cost),
+            Known::Windows(table) => pass_keyless(site, own, table, cost),
+            Known::Other(table) => pass_keyless(site, own, table, cost),
+        };
+    }
+    match own.table.table {
+        Known::Buckets(table) => pass_keyed(site, own, table, key, cost),
+        Known::Windows(table) => pass_keyed(site, own, table, key, cost),
+        Known::Other(table) => pass_keyed(site, own, table, key, cost),
     }
 }
 
@@ -77,36 +86,33 @@ fn pass_elsewhere<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: u64)
     stopped(ask(site, &Key::of(key), cost))
 }
 
-fn pass_keyed(site: &'static Site, own: &Own, key: StoredKey, cost: u64) -> Option<Stopped> {
-    match own.table.table {
-        Known::Buckets(table) => pass_in(site, own, table, key, cost),
-        Known::Windows(table) => pass_in(site, own, table, key, cost),
-        Known::Other(table) => pass_in(site, own, table, key, cost),
-    }
-}
-
-/// [`pass_keyed`] again, so that neither saves registers for the other.
-fn pass_keyless(site: &'static Site, own: &Own, cost: u64) -> Option<Stopped> {
-    match own.table.table {
-        Known::Buckets(table) => pass_in(site, own, table, StoredKey::NONE, cost),
-        Known::Windows(table) => pass_in(site, own, table, StoredKey::NONE, cost),
-        Known::Other(table) => pass_in(site, own, table, StoredKey::NONE, cost),
-    }
-}
-
-#[expect(clippy::inline_always, reason = "on the way of every call, and measured")]
-#[inline(always)]
-fn pass_in<T: AnyTable + ?Sized>(
+/// All that most calls do, in one piece for each kind of table.
+#[inline(never)]
+fn pass_keyed<T: AnyTable + ?Sized>(
     site: &'static Site,
     own: &Own,
     table: &T,
     key: StoredKey,
     cost: u64,
 ) -> Option<Stopped> {
-    if let Some(decision) = own.table.pass(table, key, cost) {
-        return stop(site, &decision);
+    match own.table.pass(table, key, cost) {
+        None => own.count_passed(),
+        Some(decision) => return stop(site, &decision),
     }
-    own.count_passed();
+    None
+}
+
+#[inline(never)]
+fn pass_keyless<T: AnyTable + ?Sized>(
+    site: &'static Site,
+    own: &Own,
+    table: &T,
+    cost: u64,
+) -> Option<Stopped> {
+    match own.table.pass_keyless(table, cost) {
+        None => own.count_passed(),
+        Some(decision) => return stop(site, &decision),
+    }
     None
 }
 
@@ -215,6 +221,9 @@ fn pass_elsewhere_sync<K: LimitKey + ?Sized>(
 
 fn pass_own_sync(own: &Own, key: StoredKey, cost: u64) -> Option<Decision> {
     let stopped = match own.table.table {
+        Known::Buckets(table) if key == StoredKey::NONE => own.table.pass_keyless(table, cost),
+        Known::Windows(table) if key == StoredKey::NONE => own.table.pass_keyless(table, cost),
+        Known::Other(table) if key == StoredKey::NONE => own.table.pass_keyless(table, cost),
         Known::Buckets(table) => own.table.pass(table, key, cost),
         Known::Windows(table) => own.table.pass(table, key, cost),
         Known::Other(table) => own.table.pass(table, key, cost),

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::lock::Lock;
 use super::shard::States;
+use crate::Clock;
 use crate::strategy::{Room, Terms};
 
 /// Without a lock where the states fit one word: many threads meet here.
@@ -44,7 +45,7 @@ impl<S> Keyless<S> {
         match self {
             Self::Word(held) => {
                 let now = now.max(held.newest.fetch_max(now, Ordering::Relaxed));
-                held.update::<R, S, T>(|states| work(states, now))
+                held.update::<R, S, T>(held.states.load(Ordering::Relaxed), |states| work(states, now))
             }
             Self::Locked(locked) => {
                 let Locked { states, newest } = &mut *locked.lock();
@@ -54,24 +55,35 @@ impl<S> Keyless<S> {
         }
     }
 
-    /// The same, at `now` where the room does not mind that another was there at a newer time.
+    /// Whether `goes` lets a call go, at the time of `clock`; else at which time it did not. A room whose states are one word
+    /// does not mind that another was there at a newer time.
     #[inline]
-    pub(super) fn with_unordered<R: Room, T>(&self, now: u64, work: impl Fn(&mut S, u64) -> T) -> T
+    pub(super) fn goes<R: Room>(
+        &self,
+        clock: &dyn Clock,
+        goes: impl Fn(&mut S, u64) -> bool,
+    ) -> Result<(), u64>
     where
         S: States<R::State>,
     {
-        match self {
-            Self::Word(held) => held.update::<R, S, T>(|states| work(states, now)),
-            Self::Locked(_) => self.with::<R, T>(now, work),
-        }
+        let (went, now) = match self {
+            Self::Word(held) => {
+                let old = held.states.load(Ordering::Relaxed);
+                let now = clock.now();
+                (held.update::<R, S, bool>(old, |states| goes(states, now)), now)
+            }
+            Self::Locked(_) => {
+                self.with::<R, (bool, u64)>(clock.now(), |states, now| (goes(states, now), now))
+            }
+        };
+        if went { Ok(()) } else { Err(now) }
     }
 }
 
 impl Word {
     /// Works on the states; once more, on the newer ones, where somebody else was faster.
     #[inline]
-    fn update<R: Room, S: States<R::State>, T>(&self, work: impl Fn(&mut S) -> T) -> T {
-        let mut old = self.states.load(Ordering::Relaxed);
+    fn update<R: Room, S: States<R::State>, T>(&self, mut old: u64, work: impl Fn(&mut S) -> T) -> T {
         loop {
             let mut states = S::from_word::<R>(old).expect("it was made of such states");
             let result = work(&mut states);

@@ -2,7 +2,7 @@
 //!
 //! A key is removed only when it is idle, that is when its state is as good as a fresh one.
 
-use super::slots::{Secret, Slots};
+use super::slots::{Home, Secret, Slots};
 use crate::stored_key::StoredKey;
 use crate::strategy::{self, Room, Terms};
 
@@ -88,9 +88,21 @@ impl<S: Default> Shard<S> {
         Self { slots: Slots::new(), newest: 0, calls: 0, hand: 0 }
     }
 
+    /// Where a key is looked for first.
+    #[inline]
+    pub(super) fn home(&self, hash: u64) -> Home {
+        self.slots.home(hash)
+    }
+
+    /// The states of a key, from where it is looked for first.
+    #[inline]
+    pub(super) fn find_from(&mut self, home: Home, hash: u64, key: StoredKey) -> Option<&mut S> {
+        self.slots.find_from(home, hash, key)
+    }
+
     #[inline]
     pub(super) fn find(&mut self, hash: u64, key: StoredKey) -> Option<&mut S> {
-        self.slots.find(hash, key)
+        self.slots.find_from(self.slots.home(hash), hash, key)
     }
 
     pub(super) fn insert(&mut self, secret: &Secret, key: StoredKey, states: S) {

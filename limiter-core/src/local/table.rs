@@ -13,14 +13,14 @@ use super::shard::{Shard, States};
 use super::slots::Secret;
 use crate::stored_key::StoredKey;
 use crate::strategy::{self, Question, Room, Terms, Visitor, sliding_window, token_bucket};
-use crate::{Decision, Rule};
+use crate::{Clock, Decision, Rule};
 
 /// The table of a rule, whatever its strategy.
 pub(crate) trait AnyTable: Send + Sync + 'static {
-    /// [`decide`](Self::decide), which says nothing where the call goes now.
-    fn pass(&self, key: StoredKey, now: u64, question: Question) -> Option<Decision>;
-    /// The same for calls without a key, by the machine's clock. Now and then it speaks of a call that goes now.
-    fn pass_keyless(&self, now: u64, question: Question) -> Option<Decision>;
+    /// [`decide`](Self::decide) at the time of a clock that does not run backwards. It says nothing where the call goes now.
+    fn pass(&self, key: StoredKey, clock: &dyn Clock, question: Question) -> Option<Decision>;
+    /// The same for calls without a key.
+    fn pass_keyless(&self, clock: &dyn Clock, question: Question) -> Option<Decision>;
     fn decide(&self, key: StoredKey, now: u64, question: Question) -> Decision;
     fn look(&self, key: StoredKey, now: u64) -> Decision;
     fn forget(&self, key: StoredKey);
@@ -209,11 +209,10 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
         (home, shards[home].0.lock())
     }
 
-    /// The shard for a call at `now`, and which it is.
+    /// The shard for a call, and which it is.
     #[inline]
-    fn enter(&self, hash: u64, now: u64) -> (usize, SpinMutexGuard<'_, Shard<S>>) {
+    fn enter(&self, hash: u64) -> (usize, SpinMutexGuard<'_, Shard<S>>) {
         let (home, mut shard) = self.shard(hash);
-        shard.advance(now);
         if shard.counts_to(CALLS_PER_SWEEP) {
             self.sweep(home, &mut shard);
         }
@@ -319,27 +318,30 @@ fn home<S>(hash: u64, shards: &[Padded<S>]) -> usize {
 }
 
 impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
-    #[inline]
-    fn pass(&self, key: StoredKey, now: u64, question: Question) -> Option<Decision> {
+    #[expect(clippy::inline_always, reason = "on the way of every call, and measured")]
+    #[inline(always)]
+    fn pass(&self, key: StoredKey, clock: &dyn Clock, question: Question) -> Option<Decision> {
         let hash = self.secret.hash(key);
-        let (home, mut shard) = self.enter(hash, now);
-        let now = shard.newest;
-        match shard.find(hash, key) {
+        let (home, mut shard) = self.enter(hash);
+        // The clock takes its time, in which the key's bucket comes from memory.
+        let place = shard.home(hash);
+        let now = shard.advance(clock.now());
+        match shard.find_from(place, hash, key) {
             Some(states) => strategy::pass::<R>(states.as_mut(), self.terms(), now, question),
             None => self.pass_new(home, &mut shard, key, now, question),
         }
     }
 
-    #[inline]
-    fn pass_keyless(&self, now: u64, question: Question) -> Option<Decision> {
+    #[expect(clippy::inline_always, reason = "on the way of every call, and measured")]
+    #[inline(always)]
+    fn pass_keyless(&self, clock: &dyn Clock, question: Question) -> Option<Decision> {
         let goes = |states: &mut S, now| {
             strategy::goes::<R>(states.as_mut(), self.terms(), now, question.cost).is_ok()
         };
         // A decision would be carried around for nothing; the few that do not go are looked at once more.
-        if self.keyless.with_unordered::<R, bool>(now, goes) {
-            None
-        } else {
-            Some(self.decide(StoredKey::NONE, now, question))
+        match self.keyless.goes::<R>(clock, goes) {
+            Ok(()) => None,
+            Err(now) => Some(self.decide(StoredKey::NONE, now, question)),
         }
     }
 
@@ -350,8 +352,8 @@ impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
             });
         }
         let hash = self.secret.hash(key);
-        let (home, mut shard) = self.enter(hash, now);
-        let now = shard.newest;
+        let (home, mut shard) = self.enter(hash);
+        let now = shard.advance(now);
         match shard.find(hash, key) {
             Some(states) => strategy::decide::<R>(states.as_mut(), self.terms(), now, question),
             None => self.decide_new(home, &mut shard, key, now, question),
@@ -407,6 +409,8 @@ impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+
     use super::*;
     use crate::{LimitKey as _, Quota, Strategy};
 
@@ -427,8 +431,9 @@ mod tests {
         }
 
         fn has_place(&self, key: &[u8]) -> bool {
-            let stored = key.stored();
-            self.shard(self.secret.hash(stored)).1.find(self.secret.hash(stored), stored).is_some()
+            let hash = self.secret.hash(key.stored());
+            let (_, mut shard) = self.shard(hash);
+            shard.find(hash, key.stored()).is_some()
         }
     }
 
@@ -589,6 +594,19 @@ mod tests {
         }
     }
 
+    /// A clock that stands still.
+    struct Stopped(u64);
+
+    impl Clock for Stopped {
+        fn now(&self) -> u64 {
+            self.0
+        }
+
+        fn sleep_until(&self, _: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+            Box::pin(std::future::ready(()))
+        }
+    }
+
     /// The short way of annotated functions is the same way: it says nothing of calls that go now, and else the same.
     #[test]
     fn the_short_way_decides_as_the_long_one() {
@@ -607,9 +625,9 @@ mod tests {
                         let decision = long.decide(key, now, question);
                         let goes_now = decision.goes_now();
                         let passed = if key == StoredKey::NONE {
-                            short.pass_keyless(now, question)
+                            short.pass_keyless(&Stopped(now), question)
                         } else {
-                            short.pass(key, now, question)
+                            short.pass(key, &Stopped(now), question)
                         };
                         let expected = (!goes_now).then(|| format!("{decision:?}"));
                         assert_eq!(
