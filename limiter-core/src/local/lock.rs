@@ -12,8 +12,9 @@ use spin::mutex::{SpinMutex, SpinMutexGuard};
 /// a moment, and then let other threads run, one of which may be the one that holds it.
 pub(super) struct Lock<T>(SpinMutex<T>);
 
-/// Longer than most who hold it take.
-const TRIES: u32 = 100;
+/// A pause is twice as long as the one before, up to this. Who looks all the time takes the cache line away from who holds
+/// the lock; who stays away for a while lets it make many calls in a row, which is faster for both.
+const LONGEST_PAUSE: u32 = 64;
 /// After as many turns of others it sleeps: a thread of a higher priority would else never let the holder run.
 const YIELDS: u32 = 100;
 const SLEEP: Duration = Duration::from_micros(50);
@@ -38,22 +39,22 @@ impl<T> Lock<T> {
 
     #[cold]
     fn wait(&self) -> SpinMutexGuard<'_, T> {
-        let mut yields = 0;
+        let (mut pause, mut yields) = (1, 0);
         loop {
-            for _ in 0..TRIES {
-                // A look does not take the cache line away from who holds it; an attempt does.
-                if !self.0.is_locked()
-                    && let Some(guard) = self.0.try_lock()
-                {
-                    return guard;
-                }
-                spin_loop();
-            }
-            if yields < YIELDS {
+            if pause <= LONGEST_PAUSE {
+                (0..pause).for_each(|_| spin_loop());
+                pause *= 2;
+            } else if yields < YIELDS {
                 yields += 1;
                 thread::yield_now();
             } else {
                 thread::sleep(SLEEP);
+            }
+            // A look does not take the cache line away; an attempt does.
+            if !self.0.is_locked()
+                && let Some(guard) = self.0.try_lock()
+            {
+                return guard;
             }
         }
     }
