@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota, RateLimiter};
-use limiter::__private::{Site, pass};
+use limiter::__private::{Entry, Site, pass};
 use limiter::{LocalLimiter, Rule, Strategy, rate_limit};
 use shot_limit::Strategy as _;
 use throttled::RateLimiter as _;
@@ -17,7 +17,7 @@ use crate::rounds::{Contender, Figure, Workload, nameless};
 use crate::{live, peers};
 
 const ONE: Workload = Workload { keys: 1, name: nameless, rounds: 61, calls: 20_000 };
-const SOME: Workload = Workload { keys: 10_000, ..ONE };
+const SOME: Workload = Workload { keys: 10_000, calls: 60_000, ..ONE };
 
 pub(crate) fn measure(report: &mut Report) {
     unkeyed(report);
@@ -171,9 +171,9 @@ fn annotation(report: &mut Report) {
     let limiter = LocalLimiter::new();
     let few = Workload { keys: 100, ..ONE };
     let by_hand = |id: u64| {
-        let stopped = pass(&SITE, &id, 1_u64);
+        let entry = pass(&SITE, &id, 1_u64);
         black_box(id);
-        stopped.is_none().then_some(())
+        matches!(entry, Entry::Goes).then_some(())
     };
     let contenders = [
         Contender::by_id("limiter, what the annotation calls", by_hand),

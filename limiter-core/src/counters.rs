@@ -43,7 +43,6 @@ impl Counters {
         self.stripes.get_or_init(Stripes::boxed)
     }
 
-    #[inline]
     pub(crate) fn count(&self, decision: &Decision) {
         let stripes = self.stripes();
         if decision.is_allowed() {
@@ -74,22 +73,22 @@ impl Counters {
 
 impl Stripes {
     /// Counts a call that went at once.
-    #[inline]
     pub(crate) fn count_passed(&self) {
         self.count(|stripe| &stripe.passed);
     }
 
+    /// [`count_passed`](Self::count_passed), if this thread is known to have a stripe of its own.
     #[inline]
+    pub(crate) fn count_passed_at_once(&self) -> bool {
+        let stripe = self.own.get(NUMBER.get());
+        stripe.map(|stripe| count_alone(&stripe.passed)).is_some()
+    }
+
     fn count(&self, counter: impl Fn(&Stripe) -> &AtomicU64) {
         let number = thread_number();
         match self.own.get(number) {
-            Some(stripe) => {
-                let counter = counter(stripe);
-                counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-            }
-            None => {
-                counter(&self.shared[number % SHARED]).fetch_add(1, Ordering::Relaxed);
-            }
+            Some(stripe) => count_alone(counter(stripe)),
+            None => _ = counter(&self.shared[number % SHARED]).fetch_add(1, Ordering::Relaxed),
         }
     }
 
@@ -100,6 +99,12 @@ impl Stripes {
             shared: std::array::from_fn(|_| Stripe::default()),
         })
     }
+}
+
+/// Counts where no other thread does.
+#[inline]
+fn count_alone(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
 thread_local! {
@@ -113,7 +118,6 @@ const UNKNOWN: usize = usize::MAX;
 const ENDING: usize = usize::MAX - 1;
 
 /// A number that no other thread has as long as this one runs, from 0.
-#[inline]
 fn thread_number() -> usize {
     match NUMBER.get() {
         UNKNOWN => first_number(),
@@ -121,7 +125,6 @@ fn thread_number() -> usize {
     }
 }
 
-#[cold]
 fn first_number() -> usize {
     let number = TAKEN.try_with(|taken| taken.0).unwrap_or(ENDING);
     NUMBER.set(number);

@@ -106,6 +106,12 @@ impl Key {
         if self.long.is_empty() { &self.short[..self.short_length] } else { &self.long }
     }
 
+    /// The number where the key is one number from 0 and nothing else.
+    pub(crate) fn as_one_number(&self) -> Option<u64> {
+        let (b'u', number) = self.as_bytes().split_first()? else { return None };
+        number.try_into().ok().map(u64::from_le_bytes)
+    }
+
     /// The string where the key is one string and nothing else.
     pub(crate) fn as_one_string(&self) -> Option<&[u8]> {
         let (length, string) = match self.as_bytes() {

@@ -9,6 +9,7 @@ mod counters;
 mod decision;
 #[cfg(test)]
 mod draw;
+mod entry;
 mod installed;
 mod key;
 #[cfg(any(feature = "redis", feature = "tracing"))]

@@ -33,6 +33,10 @@ pub(crate) fn sees_all_calls() -> bool {
     cfg!(feature = "metrics")
 }
 
+/// Whether somebody may want to hear of rejected calls.
+pub(crate) const HEARS_OF_REJECTIONS: bool =
+    cfg!(any(feature = "metrics", feature = "tracing", feature = "web"));
+
 /// One annotated call.
 pub(crate) struct Observed {
     /// The key as text, where somebody asked to see it.

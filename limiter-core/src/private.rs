@@ -15,14 +15,15 @@ pub use std::{boxed::Box, concat, convert::identity, module_path, unreachable};
 pub use axum;
 pub use inventory::submit;
 
+pub use crate::entry::Entry;
+use crate::entry::wait;
 use crate::installed::{self, Current};
 use crate::limiter::Answer;
-use crate::local::{AnyTable, Known};
-use crate::observe::{self, Observed};
+use crate::observe::Observed;
 use crate::rule::least_capacity;
 use crate::site;
 pub use crate::site::Registered;
-use crate::site::{Mode, Options, Own, Store};
+use crate::site::{Options, Store};
 use crate::stored_key::StoredKey;
 pub use crate::{
     Call, Cost, Decision, FromRejected, Key, LimitKey, OnError, Quota, Rejected, Rule, Site, Strategy,
@@ -60,82 +61,25 @@ pub fn enter<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl Cost
     ask(site, &Key::of(key), cost.permits())
 }
 
-/// [`enter`] for a function that does not look at the decision. Says nothing where the call goes now: an answer is large,
-/// and most calls can do without.
+/// [`enter`] for a function that does not look at the decision: it is large, and most calls can do without.
 #[inline]
-pub fn pass<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl Cost) -> Option<Stopped> {
-    let Some(own) = site.own() else { return pass_elsewhere(site, key, cost.permits()) };
-    let (key, cost) = (key.stored(), cost.permits());
-    if key == StoredKey::NONE {
-        return match own.table.table {
-            Known::Buckets(table) => pass_keyless(site, own, table, cost),
-            Known::Windows(table) => pass_keyless(site, own, table, cost),
-            Known::Other(table) => pass_keyless(site, own, table, cost),
-        };
-    }
-    match own.table.table {
-        Known::Buckets(table) => pass_keyed(site, own, table, key, cost),
-        Known::Windows(table) => pass_keyed(site, own, table, key, cost),
-        Known::Other(table) => pass_keyed(site, own, table, key, cost),
+pub fn pass<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl Cost) -> Entry {
+    match site.door() {
+        Some(door) => door.pass(key.stored(), cost.permits()),
+        None => pass_elsewhere(site, key, cost.permits()),
     }
 }
 
-/// Where a scope is open, or a limiter is installed, or somebody wants to see every decision.
+/// Where a scope is open, or a limiter is installed, or somebody wants to see every decision; and the first call.
 #[cold]
-fn pass_elsewhere<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: u64) -> Option<Stopped> {
-    stopped(ask(site, &Key::of(key), cost))
-}
-
-/// All that most calls do, in one piece for each kind of table.
-#[inline(never)]
-fn pass_keyed<T: AnyTable + ?Sized>(
-    site: &'static Site,
-    own: &Own,
-    table: &T,
-    key: StoredKey,
-    cost: u64,
-) -> Option<Stopped> {
-    match own.table.pass(table, key, cost) {
-        None => own.count_passed(),
-        Some(decision) => return stop(site, &decision),
+fn pass_elsewhere<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: u64) -> Entry {
+    let stored = key.stored();
+    if let Some(door) = site.first_door(stored) {
+        return door.pass(stored, cost);
     }
-    None
-}
-
-#[inline(never)]
-fn pass_keyless<T: AnyTable + ?Sized>(
-    site: &'static Site,
-    own: &Own,
-    table: &T,
-    cost: u64,
-) -> Option<Stopped> {
-    match own.table.pass_keyless(table, cost) {
-        None => own.count_passed(),
-        Some(decision) => return stop(site, &decision),
-    }
-    None
-}
-
-/// What becomes of a call that does not go now, or of which that is not known yet.
-#[inline(never)]
-fn stop(site: &'static Site, decision: &Decision) -> Option<Stopped> {
-    if decision.waits() {
-        return Some(stop_for_a_while(site, *decision));
-    }
-    Observed::unseen().settled(site, &installed::own(), decision);
-    site.settle(decision).map(|rejected| Stopped::Rejected(Some(rejected)))
-}
-
-#[cold]
-fn stop_for_a_while(site: &'static Site, decision: Decision) -> Stopped {
-    Stopped::Later(Box::pin(wait(site, installed::own(), Observed::unseen(), Answer::now(decision))))
-}
-
-#[inline]
-fn stopped(entering: Entering) -> Option<Stopped> {
-    match entering {
-        Entering::Now(settled) => settled?.err().map(|rejected| Stopped::Rejected(Some(rejected))),
-        Entering::Later(future) => Some(Stopped::Later(future)),
+    match ask(site, &Key::of(key), cost) {
+        Entering::Now(settled) => settled.map_or(Entry::Goes, Entry::from),
+        Entering::Later(future) => Entry::Later(Box::pin(async { future.await.into() })),
     }
 }
 
@@ -167,25 +111,6 @@ fn settle(site: &'static Site, limiter: Current, observed: Observed, decision: D
     Entering::Now(Some(site.settle(&decision).map_or(Ok(decision), Err)))
 }
 
-async fn wait(
-    site: &'static Site,
-    limiter: Current,
-    observed: Observed,
-    answer: Answer<Decision>,
-) -> Result<Decision, Rejected> {
-    let decision = observe::answer(site, answer).await;
-    observed.settled(site, &limiter, &decision);
-    let rejected = site.settle(&decision);
-    if decision.waits() && site.options().mode == Mode::Enforce {
-        let turn = match site.options().store {
-            Store::Installed => limiter.turn(&decision),
-            Store::Local => crate::Limiter::turn(limiter.local(), &decision),
-        };
-        observe::turn(site, &decision, turn).await;
-    }
-    rejected.map_or(Ok(decision), Err)
-}
-
 /// Asks whether this call of a function that is not async may go.
 #[inline]
 pub fn enter_sync<K: LimitKey + ?Sized>(
@@ -198,46 +123,20 @@ pub fn enter_sync<K: LimitKey + ?Sized>(
 
 /// [`enter_sync`] for a function that does not look at the decision.
 #[inline]
-pub fn pass_sync<K: LimitKey + ?Sized>(
-    site: &'static Site,
-    key: &K,
-    cost: impl Cost,
-) -> Result<(), Rejected> {
-    let Some(own) = site.own() else { return pass_elsewhere_sync(site, key, cost.permits()) };
-    match pass_own_sync(own, key.stored(), cost.permits()) {
-        None => Ok(()),
-        Some(decision) => stop_sync(site, &decision),
+pub fn pass_sync<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl Cost) -> Entry {
+    match site.door() {
+        Some(door) => door.pass(key.stored(), cost.permits()),
+        None => pass_elsewhere_sync(site, key, cost.permits()),
     }
 }
 
 #[cold]
-fn pass_elsewhere_sync<K: LimitKey + ?Sized>(
-    site: &'static Site,
-    key: &K,
-    cost: u64,
-) -> Result<(), Rejected> {
-    ask_sync(site, &Key::of(key), cost).map(drop)
-}
-
-fn pass_own_sync(own: &Own, key: StoredKey, cost: u64) -> Option<Decision> {
-    let stopped = match own.table.table {
-        Known::Buckets(table) if key == StoredKey::NONE => own.table.pass_keyless(table, cost),
-        Known::Windows(table) if key == StoredKey::NONE => own.table.pass_keyless(table, cost),
-        Known::Other(table) if key == StoredKey::NONE => own.table.pass_keyless(table, cost),
-        Known::Buckets(table) => own.table.pass(table, key, cost),
-        Known::Windows(table) => own.table.pass(table, key, cost),
-        Known::Other(table) => own.table.pass(table, key, cost),
-    };
-    if stopped.is_none() {
-        own.count_passed();
+fn pass_elsewhere_sync<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: u64) -> Entry {
+    let stored = key.stored();
+    match site.first_door(stored) {
+        Some(door) => door.pass(stored, cost),
+        None => ask_sync(site, &Key::of(key), cost).into(),
     }
-    stopped
-}
-
-#[inline(never)]
-fn stop_sync(site: &'static Site, decision: &Decision) -> Result<(), Rejected> {
-    Observed::unseen().settled(site, &installed::own(), decision);
-    site.settle(decision).map_or(Ok(()), Err)
 }
 
 fn ask_sync(site: &'static Site, key: &Key, cost: u64) -> Result<Decision, Rejected> {
@@ -246,24 +145,6 @@ fn ask_sync(site: &'static Site, key: &Key, cost: u64) -> Result<Decision, Rejec
     let decision = limiter.local().decide_sync(site.rule(), StoredKey::new(key), cost, Duration::ZERO);
     Observed::new(key).settled(site, &limiter, &decision);
     site.settle(&decision).map_or(Ok(decision), Err)
-}
-
-/// A call that does not go now: it is rejected, or not yet decided, or waits for its turn.
-pub enum Stopped {
-    Rejected(Option<Rejected>),
-    Later(Pin<Box<dyn Future<Output = Result<Decision, Rejected>> + Send>>),
-}
-
-impl Future for Stopped {
-    type Output = Result<(), Rejected>;
-
-    #[inline]
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.get_mut() {
-            Self::Rejected(rejected) => Poll::Ready(Err(rejected.take().expect("a call is rejected once"))),
-            Self::Later(future) => future.as_mut().poll(context).map_ok(drop),
-        }
-    }
 }
 
 /// A call of an async function on its way to a decision; it allocates only where it has to wait.
@@ -284,6 +165,7 @@ impl Future for Entering {
 }
 
 /// The return type's own answer to a rejected call.
+#[inline]
 pub fn from_rejected<T: FromRejected>(rejected: Rejected) -> T {
     T::from_rejected(rejected)
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use once_cell::sync::OnceCell;
 
 use crate::counters::{Counters, Stripes};
-use crate::local::OwnTable;
+use crate::entry::Door;
+use crate::stored_key::StoredKey;
 use crate::{Decision, OnError, Rejected, Rule, installed, observe};
 
 /// One annotated function of the program.
@@ -18,24 +19,10 @@ pub struct Site {
     /// Module path and name of the function, where the rule is not called after them.
     function: &'static str,
     counts: Counters,
-    /// What the limiter of this process keeps for the rule, once a call has asked it.
-    own: OnceCell<Own>,
+    /// Where its calls are decided in this process, once there was one.
+    door: OnceCell<Box<dyn Door>>,
     #[cfg(feature = "metrics")]
     pub(crate) measures: crate::observe::Measures,
-}
-
-/// All that a call needs to be decided in this process and counted.
-pub(crate) struct Own {
-    pub(crate) table: OwnTable,
-    counts: &'static Stripes,
-}
-
-impl Own {
-    /// Counts a call that went at once.
-    #[inline]
-    pub(crate) fn count_passed(&self) {
-        self.counts.count_passed();
-    }
 }
 
 /// What the annotation says besides its rule.
@@ -126,7 +113,7 @@ impl Site {
             place: Place::here(),
             function: "",
             counts: Counters::new(),
-            own: OnceCell::new(),
+            door: OnceCell::new(),
             #[cfg(feature = "metrics")]
             measures: crate::observe::Measures::new(),
         }
@@ -177,10 +164,13 @@ impl Site {
 
     /// How its calls fared so far.
     pub fn counts(&self) -> Counts {
-        let copies = inventory::iter::<Registered>.into_iter().map(|site| site.0);
-        copies
-            .filter(|site| self.is_copy_of(site))
-            .fold(Counts::default(), |sum, site| site.counts.add_to(sum))
+        let copies = || {
+            let sites = inventory::iter::<Registered>.into_iter().map(|site| site.0);
+            sites.filter(|site| self.is_copy_of(site))
+        };
+        // All of them enter by one door, or one that is as good.
+        let counted = copies().find_map(|site| site.door.get()).map(|door| door.counts());
+        copies().fold(counted.unwrap_or_default(), |sum, site| site.counted(sum))
     }
 
     /// Whether both are one annotated function: other macros, such as axum's `debug_handler`, write it twice.
@@ -194,22 +184,34 @@ impl Site {
     }
 
     /// Where the calls of this site are decided if nobody else was installed, and nobody wants to see every decision: known
-    /// to the site, so that it need not be looked up.
+    /// to the site, so that it need not be looked up. Nothing before the first call.
     #[inline]
-    pub(crate) fn own(&'static self) -> Option<&'static Own> {
+    pub(crate) fn door(&'static self) -> Option<&'static dyn Door> {
         if installed::is_anybody_else() || observe::sees_all_calls() {
             return None;
         }
-        Some(self.own.get_or_init(|| {
-            sites();
-            let table = installed::process_wide().own_table(&self.rule, self.options.longest_wait);
-            Own { table, counts: self.counts.stripes() }
-        }))
+        self.door.get().map(|door| &**door)
+    }
+
+    /// [`door`](Self::door), made where this is the first call.
+    pub(crate) fn first_door(&'static self, key: StoredKey) -> Option<&'static dyn Door> {
+        if installed::is_anybody_else() || observe::sees_all_calls() {
+            return None;
+        }
+        sites();
+        Some(&**self.door.get_or_init(|| <dyn Door>::of(self, key != StoredKey::NONE)))
+    }
+
+    /// Adds what this site counted itself.
+    pub(crate) fn counted(&self, counts: Counts) -> Counts {
+        self.counts.add_to(counts)
+    }
+
+    pub(crate) fn stripes(&self) -> &Stripes {
+        self.counts.stripes()
     }
 
     /// Counts a decision, and says what to tell the caller where it is a no that is acted upon.
-    #[expect(clippy::inline_always, reason = "on the way of every call, and measured")]
-    #[inline(always)]
     pub(crate) fn settle(&'static self, decision: &Decision) -> Option<Rejected> {
         self.counts.count(decision);
         let rejects = self.options.mode == Mode::Enforce && !decision.is_allowed();

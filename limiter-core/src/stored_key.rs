@@ -12,6 +12,7 @@ use crate::Key;
 /// | last byte | the other 15 |
 /// | --- | --- |
 /// | up to 15 | as many bytes of the key as [`Key`] writes it, zeros behind |
+/// | `0x40` | a key that is one number from 0: its eight bytes, zeros behind |
 /// | `0x80` and up to 15 | a key that is one string: as many bytes of the string itself, zeros behind |
 /// | `0xfe`, `0xff` | a longer string, a longer key: a digest |
 ///
@@ -26,6 +27,7 @@ pub struct StoredKey {
 
 /// As many bytes of a key are held as they are.
 const WHOLE: usize = 15;
+const NUMBER: u64 = 0x40;
 const STRING: u64 = 0x80;
 const DIGEST_OF_STRING: u64 = 0xfe;
 const DIGEST: u64 = 0xff;
@@ -37,17 +39,18 @@ impl StoredKey {
     #[inline]
     pub(crate) fn new(key: &Key) -> Self {
         let bytes = key.as_bytes();
-        match key.as_one_string() {
-            Some(string) => Self::of_string(string),
-            None if bytes.len() <= WHOLE => Self::whole(bytes, 0),
-            None => Self::digest(bytes, DIGEST),
+        match (key.as_one_number(), key.as_one_string()) {
+            (Some(number), _) => Self::of_number(number),
+            (_, Some(string)) => Self::of_string(string),
+            _ if bytes.len() <= WHOLE => Self::whole(bytes, 0),
+            _ => Self::digest(bytes, DIGEST),
         }
     }
 
-    /// What [`new`](Self::new) makes of a key that is one number from 0: `u`, and eight bytes.
+    /// What [`new`](Self::new) makes of a key that is one number from 0.
     #[inline]
     pub(crate) fn of_number(number: u64) -> Self {
-        Self { low: u64::from(b'u') | number << 8, high: number >> 56 | 9 << 56 }
+        Self { low: number, high: NUMBER << 56 }
     }
 
     /// What [`new`](Self::new) makes of a key that is one string.

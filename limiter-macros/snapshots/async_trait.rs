@@ -8,9 +8,10 @@ fn get<'a>(&'a self) -> Pin<Box<dyn Future<Output = Option<u8>> + Send + 'a>> {
                 __limiter::quota(3, 1000),
             ));
             __limiter::submit! { __limiter :: Registered (& __LIMITER_SITE) }
-            let __limiter_entry = __limiter::pass(&__LIMITER_SITE, &(()), 1u64);
-            if let __limiter::Some(__limiter_entry) = __limiter_entry {
-                if let __limiter::Err(__limiter_rejected) = __limiter_entry.await {
+            let mut __limiter_entry = __limiter::pass(&__LIMITER_SITE, &(()), 1u64);
+            if __limiter_entry.stops() {
+                __limiter_entry.settled().await;
+                if let __limiter::Entry::Rejected(__limiter_rejected) = __limiter_entry {
                     return __limiter::from_rejected(__limiter_rejected);
                 }
             }

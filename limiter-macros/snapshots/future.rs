@@ -10,9 +10,10 @@ fn get(id: u64) -> impl Future<Output = u64> {
             .wait(2000)
             .shadow();
             __limiter::submit! { __limiter :: Registered (& __LIMITER_SITE) }
-            let __limiter_entry = __limiter::pass(&__LIMITER_SITE, &(id), 1u64);
-            if let __limiter::Some(__limiter_entry) = __limiter_entry {
-                if let __limiter::Err(__limiter_rejected) = __limiter_entry.await {
+            let mut __limiter_entry = __limiter::pass(&__LIMITER_SITE, &(id), 1u64);
+            if __limiter_entry.stops() {
+                __limiter_entry.settled().await;
+                if let __limiter::Entry::Rejected(__limiter_rejected) = __limiter_entry {
                     __limiter::unreachable!(
                         "no call is rejected in shadow mode, but this was: {}",
                         __limiter_rejected

@@ -7,9 +7,10 @@ async fn get_order(p: Person) -> String {
             __limiter::quota(3, 4000),
         ));
         __limiter::submit! { __limiter :: Registered (& __LIMITER_SITE) }
-        let __limiter_entry = __limiter::pass(&__LIMITER_SITE, &(p.id), 1u64);
-        if let __limiter::Some(__limiter_entry) = __limiter_entry {
-            if let __limiter::Err(__limiter_rejected) = __limiter_entry.await {
+        let mut __limiter_entry = __limiter::pass(&__LIMITER_SITE, &(p.id), 1u64);
+        if __limiter_entry.stops() {
+            __limiter_entry.settled().await;
+            if let __limiter::Entry::Rejected(__limiter_rejected) = __limiter_entry {
                 let __limiter_later =
                     match __limiter::Answered::new(busy(p, __limiter_rejected)).__limiter_resolve() {
                         __limiter::Ok(__limiter_answer) => return __limiter_answer,

@@ -14,7 +14,7 @@ fn get(&mut self, id: Path<u64>, _1: u8) -> Option<u64> {
                 let Path(id) = &id;
                 __limiter::pass_sync(&__LIMITER_SITE, &(*id), 1u64)
             };
-            if let __limiter::Err(__limiter_rejected) = __limiter_entry {
+            if let __limiter::Entry::Rejected(__limiter_rejected) = __limiter_entry {
                 return __limiter::from_rejected(__limiter_rejected);
             }
         }
@@ -39,7 +39,7 @@ fn get(&mut self, id: Path<u64>, _1: u8) -> Option<u64> {
             .local();
             __limiter::submit! { __limiter :: Registered (& __LIMITER_SITE) }
             let __limiter_entry = __limiter::pass_sync(&__LIMITER_SITE, &(()), __LIMITER_COST);
-            if let __limiter::Err(__limiter_rejected) = __limiter_entry {
+            if let __limiter::Entry::Rejected(__limiter_rejected) = __limiter_entry {
                 #[allow(unreachable_code, clippy::diverging_sub_expression)]
                 return busy(self, id, _1, __limiter_rejected);
             }

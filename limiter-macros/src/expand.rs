@@ -102,8 +102,11 @@ fn future(
 //          use ::limiter::__private as __limiter;
 //          static SITE: Site = Site::new(RULE);
 //          submit! { Registered(&SITE) }
-//          let entry = pass(&SITE, &(KEY), COST);
-//          if let Some(entry) = entry { if let Err(rejected) = entry.await { return ANSWER; } }
+//          let mut entry = pass(&SITE, &(KEY), COST);
+//          if entry.stops() {
+//              entry.settled().await;
+//              if let Entry::Rejected(rejected) = entry { return ANSWER; }
+//          }
 //      }
 //
 // With `decision = "d"`:
@@ -145,12 +148,13 @@ fn check(plan: &Plan, index: usize, sig: &Signature, params: &Params) -> TokenSt
         },
         None if plan.flow == Flow::Sync => quote! {
             let #entry = #call;
-            if let __limiter::Err(#rejected) = #entry { #answer }
+            if let __limiter::Entry::Rejected(#rejected) = #entry { #answer }
         },
         None => quote! {
-            let #entry = #call;
-            if let __limiter::Some(#entry) = #entry {
-                if let __limiter::Err(#rejected) = #entry.await { #answer }
+            let mut #entry = #call;
+            if #entry.stops() {
+                #entry.settled().await;
+                if let __limiter::Entry::Rejected(#rejected) = #entry { #answer }
             }
         },
     };

@@ -64,7 +64,7 @@ fn count(program: &str, path: &str) -> Result<f64, String> {
         line.split_whitespace().next()?.replace(',', "").parse::<f64>().ok()
     };
     let all = of("PROGRAM TOTALS").ok_or("callgrind counted nothing")?;
-    Ok(all - of("Counter::compare").unwrap_or(0.0))
+    Ok(all - of("Counter::at_length").unwrap_or(0.0))
 }
 
 fn table(counts: &[(&str, f64)]) -> String {

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::lock::Lock;
 use super::shard::States;
-use crate::Clock;
 use crate::strategy::{Room, Terms};
 
 /// Without a lock where the states fit one word: many threads meet here.
@@ -48,35 +47,37 @@ impl<S> Keyless<S> {
                 held.update::<R, S, T>(held.states.load(Ordering::Relaxed), |states| work(states, now))
             }
             Self::Locked(locked) => {
-                let Locked { states, newest } = &mut *locked.lock();
-                *newest = now.max(*newest);
-                work(states, *newest)
+                let mut locked = locked.lock();
+                let (states, now) = locked.at(now);
+                work(states, now)
             }
         }
     }
 
-    /// Whether `goes` lets a call go, at the time of `clock`; else at which time it did not. A room whose states are one word
-    /// does not mind that another was there at a newer time.
+    /// Whether `goes` lets a call go at `now`, as far as that is known at once. A room whose states are one word does not mind
+    /// that another was there at a newer time.
     #[inline]
-    pub(super) fn goes<R: Room>(
-        &self,
-        clock: &dyn Clock,
-        goes: impl Fn(&mut S, u64) -> bool,
-    ) -> Result<(), u64>
+    pub(super) fn goes<R: Room>(&self, now: u64, goes: impl Fn(&mut S, u64) -> bool) -> bool
     where
         S: States<R::State>,
     {
-        let (went, now) = match self {
+        match self {
             Self::Word(held) => {
-                let old = held.states.load(Ordering::Relaxed);
-                let now = clock.now();
-                (held.update::<R, S, bool>(old, |states| goes(states, now)), now)
+                held.update::<R, S, bool>(held.states.load(Ordering::Relaxed), |states| goes(states, now))
             }
-            Self::Locked(_) => {
-                self.with::<R, (bool, u64)>(clock.now(), |states, now| (goes(states, now), now))
-            }
-        };
-        if went { Ok(()) } else { Err(now) }
+            Self::Locked(locked) => locked.try_lock().is_some_and(|mut locked| {
+                let (states, now) = locked.at(now);
+                goes(states, now)
+            }),
+        }
+    }
+}
+
+impl<S> Locked<S> {
+    #[inline]
+    fn at(&mut self, now: u64) -> (&mut S, u64) {
+        self.newest = now.max(self.newest);
+        (&mut self.states, self.newest)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The limiter of this process.
 
+mod door;
 mod keyless;
 mod lock;
 mod shard;
@@ -11,7 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use table::{AnyTable, Known};
+pub(crate) use table::AnyTable;
 
 use crate::limiter::{Answer, Call, Limiter};
 use crate::rule_map::RuleMap;
@@ -102,13 +103,9 @@ impl LocalLimiter {
         self.table(rule).decide(key, self.now(), question)
     }
 
-    /// What this limiter, which goes by the system's clock and lives for ever, keeps for `rule`.
-    pub(crate) fn own_table(&'static self, rule: &Rule, longest_wait: Duration) -> OwnTable {
-        OwnTable {
-            table: self.table(rule).known(),
-            clock: SystemClock::default(),
-            longest_wait: ticks(longest_wait),
-        }
+    /// What this limiter keeps for `rule`, and how long calls under it may wait.
+    pub(crate) fn own_table(&self, rule: &Rule, longest_wait: Duration) -> (&dyn AnyTable, u64) {
+        (self.table(rule), ticks(longest_wait))
     }
 
     fn table(&self, rule: &Rule) -> &dyn AnyTable {
@@ -121,34 +118,6 @@ impl LocalLimiter {
             AnyClock::Other(clock) => clock.now(),
         };
         now.min(FAR_AWAY)
-    }
-}
-
-/// What the limiter of this process keeps for one rule, and how long calls under it may wait.
-pub(crate) struct OwnTable {
-    pub(crate) table: Known<'static>,
-    clock: SystemClock,
-    longest_wait: u64,
-}
-
-impl OwnTable {
-    /// Decides as [`LocalLimiter::decide_sync`] does, and says nothing where the call goes now.
-    #[expect(clippy::inline_always, reason = "on the way of every call, and measured")]
-    #[inline(always)]
-    pub(crate) fn pass<T: AnyTable + ?Sized>(
-        &self,
-        table: &T,
-        key: StoredKey,
-        cost: u64,
-    ) -> Option<Decision> {
-        table.pass(key, &self.clock, Question { cost, longest_wait: self.longest_wait })
-    }
-
-    /// The same for a call without a key.
-    #[expect(clippy::inline_always, reason = "on the way of every call, and measured")]
-    #[inline(always)]
-    pub(crate) fn pass_keyless<T: AnyTable + ?Sized>(&self, table: &T, cost: u64) -> Option<Decision> {
-        table.pass_keyless(&self.clock, Question { cost, longest_wait: self.longest_wait })
     }
 }
 

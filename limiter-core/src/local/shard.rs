@@ -2,23 +2,26 @@
 //!
 //! A key is removed only when it is idle, that is when its state is as good as a fresh one.
 
-use super::slots::{Home, Secret, Slots};
+use super::slots::{Secret, Slots};
 use crate::stored_key::StoredKey;
 use crate::strategy::{self, Room, Terms};
 
 pub(super) struct Shard<S> {
     slots: Slots<S>,
     /// The newest time seen here: an older one counts as this.
-    pub(super) newest: u64,
-    calls: u32,
+    newest: u64,
     /// Where the next sweep begins.
     hand: u32,
+    /// How the calls of annotated functions fared that were decided on the short way: counted here, since nobody else
+    /// writes where the lock is.
+    pub(super) passed: u64,
+    pub(super) rejected: u64,
 }
 
 /// The states of one key, one for each quota: in place where there is one quota, as there mostly is.
 pub(crate) trait States<T>: AsRef<[T]> + AsMut<[T]> + Default + Send + 'static {
     /// As many, so that the compiler knows how many there are.
-    type Terms: AsRef<[Terms]> + Send + Sync;
+    type Terms: AsRef<[Terms]> + Clone + Send + Sync;
 
     fn terms(terms: Box<[Terms]>) -> Self::Terms;
 
@@ -79,30 +82,23 @@ impl<T: Default + Send + 'static> States<T> for Box<[T]> {
 }
 
 /// How many places a sweep looks at.
-const SWEEP: usize = 32;
+const SWEEP: usize = 128;
 /// For how long, in nanoseconds, an idle key is kept while there is no need of its place: it may well call again.
 const GRACE: u64 = 1_000_000_000;
 
 impl<S: Default> Shard<S> {
     pub(super) fn new() -> Self {
-        Self { slots: Slots::new(), newest: 0, calls: 0, hand: 0 }
+        Self { slots: Slots::new(), newest: 0, hand: 0, passed: 0, rejected: 0 }
     }
 
-    /// Where a key is looked for first.
     #[inline]
-    pub(super) fn home(&self, hash: u64) -> Home {
-        self.slots.home(hash)
-    }
-
-    /// The states of a key, from where it is looked for first.
-    #[inline]
-    pub(super) fn find_from(&mut self, home: Home, hash: u64, key: StoredKey) -> Option<&mut S> {
-        self.slots.find_from(home, hash, key)
+    pub(super) fn find_at_home(&mut self, hash: u64, key: StoredKey) -> Option<&mut S> {
+        self.slots.find_at_home(hash, key)
     }
 
     #[inline]
     pub(super) fn find(&mut self, hash: u64, key: StoredKey) -> Option<&mut S> {
-        self.slots.find_from(self.slots.home(hash), hash, key)
+        self.slots.find(hash, key)
     }
 
     pub(super) fn insert(&mut self, secret: &Secret, key: StoredKey, states: S) {
@@ -111,31 +107,30 @@ impl<S: Default> Shard<S> {
 
     /// The time of a call that came at `now`.
     #[inline]
-    pub(super) fn advance(&mut self, now: u64) -> u64 {
-        self.newest = now.max(self.newest);
-        self.newest
-    }
-
-    /// Counts a call, and says whether it is one of every so many.
-    #[inline]
-    pub(super) fn counts_to(&mut self, calls: u32) -> bool {
-        self.calls = self.calls.wrapping_add(1);
-        self.calls.is_multiple_of(calls)
+    pub(super) fn time_of<R: Room>(&mut self, now: u64) -> u64 {
+        let newest = now.max(self.newest);
+        // Where calls need no order, only those matter who removed a key: they write it.
+        if !R::ANY_ORDER {
+            self.newest = newest;
+        }
+        newest
     }
 
     /// Looks at a few places and removes the keys that have been idle for a while. Returns how many that were.
-    pub(super) fn sweep<R: Room>(&mut self, terms: &[Terms], secret: &Secret) -> usize
+    pub(super) fn sweep<R: Room>(&mut self, now: u64, terms: &[Terms], secret: &Secret) -> usize
     where
         S: States<R::State>,
     {
+        self.newest = now.max(self.newest);
         self.look_at::<R>(SWEEP, self.newest.saturating_sub(GRACE), terms, secret)
     }
 
     /// Looks at all places and removes all idle keys. Returns how many that were.
-    pub(super) fn remove_idle<R: Room>(&mut self, terms: &[Terms], secret: &Secret) -> usize
+    pub(super) fn remove_idle<R: Room>(&mut self, now: u64, terms: &[Terms], secret: &Secret) -> usize
     where
         S: States<R::State>,
     {
+        self.newest = now.max(self.newest);
         self.look_at::<R>(usize::MAX, self.newest, terms, secret)
     }
 

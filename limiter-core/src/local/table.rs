@@ -1,44 +1,30 @@
 //! The keys of one rule, spread over shards.
 
-use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use once_cell::sync::OnceCell;
 use spin::mutex::SpinMutexGuard;
 
+use super::door::DoorOf;
 use super::keyless::Keyless;
 use super::lock::Lock;
 use super::shard::{Shard, States};
 use super::slots::Secret;
+use crate::entry::{Door, Own};
 use crate::stored_key::StoredKey;
 use crate::strategy::{self, Question, Room, Terms, Visitor, sliding_window, token_bucket};
-use crate::{Clock, Decision, Rule};
+use crate::{Decision, Rule};
 
 /// The table of a rule, whatever its strategy.
 pub(crate) trait AnyTable: Send + Sync + 'static {
-    /// [`decide`](Self::decide) at the time of a clock that does not run backwards. It says nothing where the call goes now.
-    fn pass(&self, key: StoredKey, clock: &dyn Clock, question: Question) -> Option<Decision>;
-    /// The same for calls without a key.
-    fn pass_keyless(&self, clock: &dyn Clock, question: Question) -> Option<Decision>;
+    /// Where the calls of an annotated function are decided.
+    fn door(&'static self, own: Own) -> Box<dyn Door>;
     fn decide(&self, key: StoredKey, now: u64, question: Question) -> Decision;
     fn look(&self, key: StoredKey, now: u64) -> Decision;
     fn forget(&self, key: StoredKey);
     fn live_keys(&self) -> usize;
-    /// This table as what it is, where it is one of those that most calls are decided in: they need no detour.
-    fn known(&self) -> Known<'_>;
 }
-
-/// The tables that most calls are decided in, and all others.
-#[derive(Clone, Copy)]
-pub(crate) enum Known<'a> {
-    Buckets(&'a Buckets),
-    Windows(&'a Windows),
-    Other(&'a dyn AnyTable),
-}
-
-pub(crate) type Buckets = Table<token_bucket::whole::Room, [token_bucket::whole::Level; 1]>;
-pub(crate) type Windows = Table<sliding_window::packed::Room, [sliding_window::packed::Counters; 1]>;
 
 /// A table for `rule` that holds at most `max_keys` keys.
 pub(super) fn of(rule: &Rule, max_keys: usize) -> Box<dyn AnyTable> {
@@ -75,12 +61,14 @@ impl Build<'_> {
 }
 
 pub(crate) struct Table<R: Room, S: States<R::State>> {
-    terms: S::Terms,
+    pub(super) terms: S::Terms,
     max_keys: usize,
     /// How many keys all shards hold together, or are about to.
     keys: AtomicUsize,
     shards: OnceCell<Box<[Padded<S>]>>,
-    secret: Secret,
+    pub(super) secret: Secret,
+    /// From this time on, some places are looked at for idle keys.
+    sweep_after: AtomicU64,
     /// Which shard is looked through next.
     next_swept: AtomicUsize,
     /// Looking for idle keys is worth it again from this time on.
@@ -90,7 +78,7 @@ pub(crate) struct Table<R: Room, S: States<R::State>> {
     /// Whether the crowd has spent anything since it was last idle: new keys need not look at it before.
     crowded: AtomicBool,
     /// For calls without a key.
-    keyless: Keyless<S>,
+    pub(super) keyless: Keyless<S>,
     room: PhantomData<fn() -> R>,
 }
 
@@ -108,9 +96,12 @@ impl<S> Crowd<S> {
     }
 }
 
+/// A shard whose lock we have.
+pub(super) type Held<'a, S> = SpinMutexGuard<'a, Shard<S>>;
+
 /// A shard has cache lines of its own, so that threads in different shards do not slow each other down.
 #[repr(align(64))]
-struct Padded<S>(Lock<Shard<S>>);
+pub(super) struct Padded<S>(pub(super) Lock<Shard<S>>);
 
 /// About how many keys a shard is meant for: few enough to grow without a pause that anybody notices. There are not more of
 /// them because a rule pays for all with its first key.
@@ -122,10 +113,10 @@ const SHARDS_SEARCHED: usize = 4;
 const SEARCHES_PER_FILL: u64 = 16;
 /// A search that found as many idle keys was worth it, and the next one need not wait.
 const WORTH_IT: usize = 64;
+/// Where a sweep found no idle key, the next comes after as many nanoseconds.
+const BETWEEN_SWEEPS: u64 = 100_000;
 /// A year, in nanoseconds: no search is put off for longer.
 const LONGEST_PAUSE: u64 = 365 * 24 * 3600 * 1_000_000_000;
-/// Every so many calls to a shard, some places of the table are looked at for idle keys.
-const CALLS_PER_SWEEP: u32 = 128;
 
 impl<R: Room, S: States<R::State>> Table<R, S> {
     fn new(terms: Box<[Terms]>, max_keys: usize) -> Self {
@@ -134,6 +125,7 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
             keys: AtomicUsize::new(0),
             shards: OnceCell::new(),
             secret: Secret::new(),
+            sweep_after: AtomicU64::new(0),
             next_swept: AtomicUsize::new(0),
             search_after: AtomicU64::new(0),
             crowd: Lock::new(Crowd { states: S::fresh::<R>(&terms), newest: 0 }),
@@ -145,12 +137,12 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
     }
 
     #[inline]
-    fn terms(&self) -> &[Terms] {
+    pub(super) fn terms(&self) -> &[Terms] {
         self.terms.as_ref()
     }
 
     #[inline]
-    fn shards(&self) -> &[Padded<S>] {
+    pub(super) fn shards(&self) -> &[Padded<S>] {
         self.shards.get_or_init(|| {
             let count = (self.max_keys / KEYS_IN_A_SHARD).next_power_of_two().min(MOST_SHARDS);
             (0..count).map(|_| Padded(Lock::new(Shard::new()))).collect()
@@ -158,17 +150,17 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
     }
 
     /// Counts one more key, if there is room for it, or can be made without hurting anybody.
-    fn reserve(&self, home: usize, shard: &mut Shard<S>) -> bool {
+    fn reserve(&self, home: usize, shard: &mut Shard<S>, now: u64) -> bool {
         let reserved = || {
             let more = |keys| (keys < self.max_keys).then_some(keys + 1);
             self.keys.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
         };
-        reserved() || (self.search(home, shard) && reserved())
+        reserved() || (self.search(home, shard, now) && reserved())
     }
 
     /// Looks for idle keys in this shard and some others, unless that was done just before, and says whether it found any.
-    fn search(&self, home: usize, shard: &mut Shard<S>) -> bool {
-        let (now, after) = (shard.newest, self.search_after.load(Ordering::Relaxed));
+    fn search(&self, home: usize, shard: &mut Shard<S>, now: u64) -> bool {
+        let after = self.search_after.load(Ordering::Relaxed);
         let searched = SHARDS_SEARCHED.min(self.shards().len());
         let pause = self.longest_fill() / SEARCHES_PER_FILL / self.shards().len().div_ceil(searched) as u64;
         // Before the search, so that nobody else begins the same one meanwhile.
@@ -177,13 +169,16 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
         if now < after || claim(after, now + pause.max(1)).is_err() {
             return false;
         }
-        let remove = |shard: &mut Shard<S>| shard.remove_idle::<R>(self.terms(), &self.secret);
+        let remove = |shard: &mut Shard<S>| shard.remove_idle::<R>(now, self.terms(), &self.secret);
         let mut removed = remove(shard);
         for _ in 0..searched {
             if removed >= WORTH_IT {
                 break;
             }
-            removed += self.with_next(home, shard, remove).unwrap_or_default();
+            let next = self.next();
+            if next != home {
+                removed += self.shards()[next].0.try_lock().map_or(0, |mut other| remove(&mut other));
+            }
         }
         self.keys.fetch_sub(removed, Ordering::Relaxed);
         if removed >= WORTH_IT {
@@ -203,33 +198,10 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
 
     /// The shard of a key, and which it is.
     #[inline]
-    fn shard(&self, hash: u64) -> (usize, SpinMutexGuard<'_, Shard<S>>) {
+    fn shard(&self, hash: u64) -> (usize, Held<'_, S>) {
         let shards = self.shards();
         let home = home(hash, shards);
         (home, shards[home].0.lock())
-    }
-
-    /// The shard for a call, and which it is.
-    #[inline]
-    fn enter(&self, hash: u64) -> (usize, SpinMutexGuard<'_, Shard<S>>) {
-        let (home, mut shard) = self.shard(hash);
-        if shard.counts_to(CALLS_PER_SWEEP) {
-            self.sweep(home, &mut shard);
-        }
-        (home, shard)
-    }
-
-    #[cold]
-    fn pass_new(
-        &self,
-        home: usize,
-        shard: &mut Shard<S>,
-        key: StoredKey,
-        now: u64,
-        question: Question,
-    ) -> Option<Decision> {
-        let decision = self.decide_new(home, shard, key, now, question);
-        Some(decision).filter(|decision| !decision.goes_now())
     }
 
     /// Decides for a key that has no place yet, and gives it one if it takes anything.
@@ -249,11 +221,17 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
             return decision;
         }
         // The copy knows how much the crowd has spent, but only the crowd itself knows since when.
-        if !decision.is_allowed() || !self.reserve(home, shard) {
+        if !decision.is_allowed() || !self.reserve(home, shard, now) {
             return self.decide_in_crowd(now, question);
         }
         shard.insert(&self.secret, key, states);
         decision
+    }
+
+    pub(super) fn decide_keyless(&self, now: u64, question: Question) -> Decision {
+        self.keyless.with::<R, Decision>(now, |states, now| {
+            strategy::decide::<R>(states.as_mut(), self.terms(), now, question)
+        })
     }
 
     fn decide_in_crowd(&self, now: u64, question: Question) -> Decision {
@@ -283,77 +261,52 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
         states
     }
 
-    /// Gives idle keys back while there is no hurry, all over the table, wherever calls come in.
-    #[cold]
-    fn sweep(&self, home: usize, shard: &mut Shard<S>) {
-        let sweep = |shard: &mut Shard<S>| {
-            let removed = shard.sweep::<R>(self.terms(), &self.secret);
-            self.keys.fetch_sub(removed, Ordering::Relaxed);
-        };
-        self.with_next(home, shard, sweep);
+    #[inline]
+    pub(super) fn is_to_sweep(&self, now: u64) -> bool {
+        now >= self.sweep_after.load(Ordering::Relaxed)
     }
 
-    /// Works on the shard whose turn it is: this one, whose lock we have, or another that nobody is busy with.
-    fn with_next<T>(
-        &self,
-        home: usize,
-        shard: &mut Shard<S>,
-        work: impl Fn(&mut Shard<S>) -> T,
-    ) -> Option<T> {
-        let next = self.next_swept.fetch_add(1, Ordering::Relaxed) % self.shards().len();
-        if next == home {
-            return Some(work(shard));
+    /// Gives idle keys back while there is no hurry, all over the table, wherever calls come in. As long as it finds some,
+    /// the next call goes on.
+    #[cold]
+    fn sweep(&self, now: u64) {
+        let Some(mut shard) = self.shards()[self.next()].0.try_lock() else { return };
+        let removed = shard.sweep::<R>(now, self.terms(), &self.secret);
+        drop(shard);
+        self.keys.fetch_sub(removed, Ordering::Relaxed);
+        if removed == 0 {
+            self.sweep_after.store(now + BETWEEN_SWEEPS, Ordering::Relaxed);
         }
-        let mut other = self.shards()[next].0.try_lock()?;
-        other.advance(shard.newest);
-        Some(work(&mut other))
+    }
+
+    /// The shard whose turn it is to be looked through.
+    fn next(&self) -> usize {
+        self.next_swept.fetch_add(1, Ordering::Relaxed) % self.shards().len()
     }
 }
 
 /// Which shard has the key, by bits that the shard itself does not place it by.
 #[inline]
-fn home<S>(hash: u64, shards: &[Padded<S>]) -> usize {
+pub(super) fn home<S>(hash: u64, shards: &[Padded<S>]) -> usize {
     #[expect(clippy::cast_possible_truncation, reason = "the lower bits will do")]
-    return hash as usize & (shards.len() - 1);
+    return hash as usize & shards.len().wrapping_sub(1);
 }
 
 impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
-    #[expect(clippy::inline_always, reason = "on the way of every call, and measured")]
-    #[inline(always)]
-    fn pass(&self, key: StoredKey, clock: &dyn Clock, question: Question) -> Option<Decision> {
-        let hash = self.secret.hash(key);
-        let (home, mut shard) = self.enter(hash);
-        // The clock takes its time, in which the key's bucket comes from memory.
-        let place = shard.home(hash);
-        let now = shard.advance(clock.now());
-        match shard.find_from(place, hash, key) {
-            Some(states) => strategy::pass::<R>(states.as_mut(), self.terms(), now, question),
-            None => self.pass_new(home, &mut shard, key, now, question),
-        }
-    }
-
-    #[expect(clippy::inline_always, reason = "on the way of every call, and measured")]
-    #[inline(always)]
-    fn pass_keyless(&self, clock: &dyn Clock, question: Question) -> Option<Decision> {
-        let goes = |states: &mut S, now| {
-            strategy::goes::<R>(states.as_mut(), self.terms(), now, question.cost).is_ok()
-        };
-        // A decision would be carried around for nothing; the few that do not go are looked at once more.
-        match self.keyless.goes::<R>(clock, goes) {
-            Ok(()) => None,
-            Err(now) => Some(self.decide(StoredKey::NONE, now, question)),
-        }
+    fn door(&'static self, own: Own) -> Box<dyn Door> {
+        Box::new(DoorOf::new(self, own))
     }
 
     fn decide(&self, key: StoredKey, now: u64, question: Question) -> Decision {
         if key == StoredKey::NONE {
-            return self.keyless.with::<R, Decision>(now, |states, now| {
-                strategy::decide::<R>(states.as_mut(), self.terms(), now, question)
-            });
+            return self.decide_keyless(now, question);
+        }
+        if self.is_to_sweep(now) {
+            self.sweep(now);
         }
         let hash = self.secret.hash(key);
-        let (home, mut shard) = self.enter(hash);
-        let now = shard.advance(now);
+        let (home, mut shard) = self.shard(hash);
+        let now = shard.time_of::<R>(now);
         match shard.find(hash, key) {
             Some(states) => strategy::decide::<R>(states.as_mut(), self.terms(), now, question),
             None => self.decide_new(home, &mut shard, key, now, question),
@@ -367,7 +320,7 @@ impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
         }
         let hash = self.secret.hash(key);
         let (_, mut shard) = self.shard(hash);
-        let now = shard.advance(now);
+        let now = shard.time_of::<R>(now);
         match shard.find(hash, key) {
             Some(states) => look(states, now),
             None if self.crowded.load(Ordering::Relaxed) => {
@@ -396,21 +349,10 @@ impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
     fn live_keys(&self) -> usize {
         self.keys.load(Ordering::Relaxed)
     }
-
-    fn known(&self) -> Known<'_> {
-        let any: &dyn Any = self;
-        match (any.downcast_ref(), any.downcast_ref()) {
-            (Some(buckets), _) => Known::Buckets(buckets),
-            (_, Some(windows)) => Known::Windows(windows),
-            _ => Known::Other(self),
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::pin::Pin;
-
     use super::*;
     use crate::{LimitKey as _, Quota, Strategy};
 
@@ -478,10 +420,8 @@ mod tests {
                 assert!(table.admits(&key, 0, if table.home_of(&key) == here { 3 } else { 1 }));
             }
             assert_eq!(table.keys.load(Ordering::Relaxed), table.max_keys);
-            // A sweep would find room as well, by and by: the next one is far.
-            let mut shard = table.shards()[here].0.lock();
-            while !shard.counts_to(CALLS_PER_SWEEP) {}
-            drop(shard);
+            // A sweep would find room as well, by and by.
+            table.sweep_after.store(u64::MAX, Ordering::Relaxed);
             // Each of them looks into one shard besides its own.
             let newcomers = keys.filter(|key| table.home_of(key) == here).take(table.shards().len());
             let found_room = newcomers
@@ -545,8 +485,7 @@ mod tests {
             }
             let search = |now| {
                 let (home, mut shard) = table.shard(0);
-                shard.advance(now);
-                table.search(home, &mut shard)
+                table.search(home, &mut shard, now)
             };
             let paused_until = || table.search_after.load(Ordering::Relaxed);
             assert!(!search(2 * SECOND), "all of them are busy");
@@ -594,52 +533,33 @@ mod tests {
         }
     }
 
-    /// A clock that stands still.
-    struct Stopped(u64);
+    struct Sweeps;
 
-    impl Clock for Stopped {
-        fn now(&self) -> u64 {
-            self.0
-        }
+    impl Visitor for Sweeps {
+        type Output = ();
 
-        fn sleep_until(&self, _: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-            Box::pin(std::future::ready(()))
+        fn visit<R: Room>(self) {
+            let table = table::<R>(Strategy::TokenBucket, 8 * KEYS_IN_A_SHARD);
+            for key in keys().take(10_000) {
+                assert!(table.admits(&key, SECOND, 3));
+            }
+            let call = |now| assert!(!table.admits(b"too costly", now, 4));
+            // All permits are back by now, and not for a second yet.
+            call(6 * SECOND - 1);
+            assert!(!table.is_to_sweep(6 * SECOND), "a sweep that found nothing is not repeated at once");
+            assert_eq!(table.live_keys(), 10_000);
+            call(7 * SECOND);
+            assert!(table.live_keys() < 10_000);
+            assert!(table.is_to_sweep(7 * SECOND), "where there are idle keys, the next call looks for more");
+            for call_after in 0..500 {
+                call(7 * SECOND + call_after * BETWEEN_SWEEPS);
+            }
+            assert!(table.live_keys() < 1_000, "{} keys are left", table.live_keys());
         }
     }
 
-    /// The short way of annotated functions is the same way: it says nothing of calls that go now, and else the same.
     #[test]
-    fn the_short_way_decides_as_the_long_one() {
-        let keys = [().stored(), 1u64.stored(), "a key that is longer than what is stored whole".stored()];
-        for &strategy in Strategy::ALL {
-            for quotas in [&["3/4s"][..], &["4/4s"], &["4/4s", "9/20s"]] {
-                let quotas: Vec<Quota> = quotas.iter().map(|quota| quota.parse().unwrap()).collect();
-                let rule = Rule::try_new("table", strategy, quotas).unwrap();
-                let (short, long) = (of(&rule, 10), of(&rule, 10));
-                let (mut now, mut went, mut stopped) = (0, 0, 0);
-                for call in 0..3_000u64 {
-                    now += (call * call % 7) * SECOND / 5;
-                    let (cost, longest_wait) = (call % 6, (call % 3) * SECOND / 2);
-                    let question = Question { cost, longest_wait };
-                    for key in keys {
-                        let decision = long.decide(key, now, question);
-                        let goes_now = decision.goes_now();
-                        let passed = if key == StoredKey::NONE {
-                            short.pass_keyless(&Stopped(now), question)
-                        } else {
-                            short.pass(key, &Stopped(now), question)
-                        };
-                        let expected = (!goes_now).then(|| format!("{decision:?}"));
-                        assert_eq!(
-                            passed.map(|decision| format!("{decision:?}")),
-                            expected,
-                            "{rule:?}, call {call}"
-                        );
-                        if goes_now { went += 1 } else { stopped += 1 }
-                    }
-                }
-                assert!(went > 100 && stopped > 100, "{rule:?}: {went} went, {stopped} did not");
-            }
-        }
+    fn idle_keys_are_swept_out() {
+        Strategy::TokenBucket.enter(Sweeps);
     }
 }

@@ -53,12 +53,31 @@ pub(crate) trait Room: 'static {
     /// A call of this cost goes at `at`, which is not before its `earliest`.
     fn take(state: &mut Self::State, terms: &Terms, at: u64, cost: u64);
 
+    /// Lets a call of this cost go if it may go at `now`: a shortcut to the two.
+    #[inline]
+    fn goes(state: &mut Self::State, terms: &Terms, now: u64, cost: u64) -> bool {
+        let goes = Self::earliest(state, terms, now, cost) == Some(now);
+        if goes && cost > 0 {
+            Self::take(state, terms, now, cost);
+        }
+        goes
+    }
+
+    /// How long a call has to wait that may not go at `now`, and how the state stands: another shortcut. Nothing where it can
+    /// never go.
+    #[inline]
+    fn refuse(state: &Self::State, terms: &Terms, now: u64, cost: u64) -> Option<(u64, Standing)> {
+        let turn = Self::earliest(state, terms, now, cost)?;
+        Some((turn - now, Self::standing(state, terms, now)))
+    }
+
     /// How the state stands: a shortcut to what `earliest` says, never another opinion.
     fn standing(state: &Self::State, terms: &Terms, now: u64) -> Standing;
 
-    /// The state as one word, for rooms that need no more: it can be kept in an atomic, without a lock.
-    ///
-    /// Such a room must keep its promise also where `now` goes back from call to call.
+    /// Whether the room keeps its promise also where `now` goes back from call to call.
+    const ANY_ORDER: bool = false;
+
+    /// The state as one word, for rooms that need no more and mind no order: it can be kept in an atomic, without a lock.
     fn to_word(_state: &Self::State) -> Option<u64> {
         None
     }
@@ -158,51 +177,9 @@ pub(crate) fn decide<R: Room>(
     states: &mut [R::State],
     terms: &[Terms],
     now: u64,
-    question: Question,
-) -> Decision {
-    let found = latest::<R>(states, terms, now, question.cost);
-    conclude::<R>(states, terms, now, question, found)
-}
-
-/// [`decide`], which says nothing of a call that goes now: most do, and a decision is large.
-#[inline]
-pub(crate) fn pass<R: Room>(
-    states: &mut [R::State],
-    terms: &[Terms],
-    now: u64,
-    question: Question,
-) -> Option<Decision> {
-    let found = goes::<R>(states, terms, now, question.cost).err()?;
-    Some(conclude::<R>(states, terms, now, question, found))
-}
-
-/// Lets a call go that may go now.
-#[inline]
-pub(crate) fn goes<R: Room>(
-    states: &mut [R::State],
-    terms: &[Terms],
-    now: u64,
-    cost: u64,
-) -> Result<(), Latest> {
-    match latest::<R>(states, terms, now, cost) {
-        Ok((turn, _)) if turn == now => {
-            take::<R>(states, terms, turn, cost);
-            Ok(())
-        }
-        found => Err(found),
-    }
-}
-
-/// What becomes of a call, given the latest of its earliest times. Apart, so that calls that go now stay short.
-#[inline(never)]
-fn conclude<R: Room>(
-    states: &mut [R::State],
-    terms: &[Terms],
-    now: u64,
     Question { cost, longest_wait }: Question,
-    found: Latest,
 ) -> Decision {
-    let (turn, quota) = match found {
+    let (turn, quota) = match latest::<R>(states, terms, now, cost) {
         Ok(found) => found,
         Err(too_small) => return Decision::too_costly(too_small, stand::<R>(states, terms, now)),
     };
@@ -212,6 +189,27 @@ fn conclude<R: Room>(
     }
     take::<R>(states, terms, turn, cost);
     Decision::allowed(quota, turn, delay, stand::<R>(states, terms, now))
+}
+
+/// Lets a call go that may go now. Most do, and a decision would be carried around for nothing.
+#[inline]
+pub(crate) fn goes<R: Room>(states: &mut [R::State], terms: &[Terms], now: u64, cost: u64) -> bool {
+    if let ([state], [terms]) = (&mut *states, terms) {
+        return R::goes(state, terms, now, cost);
+    }
+    let goes = latest::<R>(states, terms, now, cost).is_ok_and(|(turn, _)| turn == now);
+    if goes {
+        take::<R>(states, terms, now, cost);
+    }
+    goes
+}
+
+/// What a call hears that may not go now, nor wait. Says nothing where there is more to it than one quota that is spent.
+#[inline]
+pub(crate) fn refuse<R: Room>(states: &[R::State], terms: &[Terms], now: u64, cost: u64) -> Option<Decision> {
+    let ([state], [terms]) = (states, terms) else { return None };
+    let (retry_after, standing) = R::refuse(state, terms, now, cost)?;
+    Some(Decision::exceeded(0, retry_after, standing))
 }
 
 #[inline]

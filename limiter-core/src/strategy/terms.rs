@@ -14,6 +14,10 @@ pub(crate) struct Terms {
     pub(crate) sample: u64,
     /// How long one permit takes to come back, where that is a whole number of ticks, else 0.
     pub(crate) interval: u64,
+    /// How long all permits take to come back, where [`interval`](Self::interval) says how long one takes, else 0.
+    pub(crate) fill: u64,
+    /// How many bits the window leaves of a word.
+    pub(crate) spare_bits: u32,
 }
 
 impl Terms {
@@ -28,7 +32,10 @@ impl Terms {
                 1
             };
             let interval = if window.is_multiple_of(quota.permits()) { window / quota.permits() } else { 0 };
-            Self { permits: quota.permits(), window, capacity: quota.capacity(), sample, interval }
+            let capacity = quota.capacity();
+            let fill = capacity.checked_mul(interval).unwrap_or_default();
+            let spare_bits = window.leading_zeros();
+            Self { permits: quota.permits(), window, capacity, sample, interval, fill, spare_bits }
         };
         rule.quotas().iter().map(terms).collect()
     }
@@ -54,7 +61,7 @@ impl Terms {
             } else {
                 1
             };
-            Self { permits, window, capacity: permits, sample, interval: 0 }
+            Self { permits, window, capacity: permits, sample, interval: 0, fill: 0, spare_bits: 0 }
         };
         rule.quotas().iter().map(terms).collect()
     }
@@ -75,7 +82,15 @@ impl Terms {
         }
         let fills = u128::from(LONGEST_FILL) * u128::from(permits) / u128::from(window);
         let fills = u64::try_from(fills).unwrap_or(u64::MAX).min(Self::MOST_PERMITS);
-        Self { permits, window, capacity: capacity.min(fills), sample: 1, interval: 0 }
+        Self {
+            permits,
+            window,
+            capacity: capacity.min(fills),
+            sample: 1,
+            interval: 0,
+            fill: 0,
+            spare_bits: 0,
+        }
     }
 }
 

@@ -13,15 +13,22 @@ pub(crate) struct Room;
 pub(crate) struct Counters {
     /// When the last call went.
     last: u64,
-    /// How long before that the newest counter was opened, and what it counted.
+    /// How long before that the newest counter was opened, and what all of them counted: nothing within a window while that
+    /// is 0.
     newest: u64,
-    /// When the last call of the oldest counter went: most calls need not look at the older ones.
+    /// When the last call of the oldest counter went, or earlier: until a window after this, nothing comes back.
     oldest: u64,
-    /// What all of them counted (the upper 56 bits, nothing within a window while it is 0), where in the ring the oldest
-    /// one is (4 bits), and how many there are without the newest (4 bits).
-    ring: u64,
-    /// Apart, so that calls come upon less memory. Nothing in a state that is vacant.
-    older: Option<Box<[u64; MOST_OLDER]>>,
+    /// Apart, so that most calls come upon less memory. Nothing in a state that is vacant.
+    older: Option<Box<Older>>,
+}
+
+/// The counters before the newest.
+#[derive(Clone, Default)]
+struct Older {
+    /// A ring.
+    words: [u64; MOST_OLDER],
+    /// What they counted (the upper 56 bits), where in the ring the oldest one is (4 bits), and how many there are (4 bits).
+    summary: u64,
 }
 
 /// Ten samples are eleven counters, see the page of this room.
@@ -46,7 +53,7 @@ struct Packing {
 impl Packing {
     #[inline]
     fn of(terms: &Terms) -> Self {
-        Self { count_bits: terms.window.leading_zeros() }
+        Self { count_bits: terms.spare_bits }
     }
 
     /// Of the time, only as many bits are kept as there is room for.
@@ -84,77 +91,87 @@ impl AnyRoom for Room {
         if cost > terms.permits {
             return None;
         }
-        if counters.spent() == 0 {
+        let spent = Packing::of(terms).count(counters.newest);
+        if spent == 0 {
             return Some(now);
         }
-        let turn = now.max(counters.last);
-        let unused = terms.permits - counters.spent();
+        let (turn, unused) = (now.max(counters.last), terms.permits - spent);
         if cost <= unused {
             return Some(turn);
         }
         Some(turn.max(counters.has_back(terms, cost - unused)))
     }
 
-    #[inline]
     fn take(counters: &mut Counters, terms: &Terms, at: u64, cost: u64) {
         let packing = Packing::of(terms);
         if counters.oldest + terms.window <= at {
             counters.drop_until(at, terms);
         }
         let opened_before = at - counters.last + (counters.newest >> packing.count_bits);
-        if counters.spent() > 0 && opened_before < terms.sample {
-            counters.newest = packing.pack(opened_before, packing.count(counters.newest) + cost);
+        let spent = packing.count(counters.newest);
+        if spent > 0 && opened_before < terms.sample {
+            counters.newest = packing.pack(opened_before, spent + cost);
         } else {
-            counters.open(packing, cost);
+            counters.close(packing);
+            counters.newest = packing.pack(0, spent + cost);
         }
         counters.last = at;
-        if counters.count() == 0 {
+        if counters.older.as_ref().is_none_or(|older| older.count() == 0) {
             counters.oldest = at;
         }
-        counters.ring += cost << 8;
+    }
+
+    /// Most calls go, while the newest counter is open and nothing comes back: they are counted there.
+    #[inline]
+    fn goes(counters: &mut Counters, terms: &Terms, now: u64, cost: u64) -> bool {
+        let packing = Packing::of(terms);
+        let (spent, since) = (packing.count(counters.newest), now.wrapping_sub(counters.last));
+        if counters.last <= now
+            && now < counters.oldest + terms.window
+            && since + (counters.newest >> packing.count_bits) < terms.sample
+            && spent > 0
+            // One that costs nothing takes nothing.
+            && cost.wrapping_sub(1) < terms.permits - spent
+        {
+            counters.newest += packing.pack(since, cost);
+            counters.last = now;
+            return true;
+        }
+        counters.goes_at_length(terms, now, cost)
     }
 
     fn standing(counters: &Counters, terms: &Terms, now: u64) -> Standing {
-        let back = counters.last + terms.window;
-        if counters.spent() == 0 || back <= now {
+        let packing = Packing::of(terms);
+        let (back, spent) = (counters.last + terms.window, packing.count(counters.newest));
+        if spent == 0 || back <= now {
             return Standing::whole(terms.permits, 0);
         }
         if counters.last > now {
             return Standing::whole(0, back - now);
         }
-        let packing = Packing::of(terms);
         let gone: u64 = counters
             .older()
             .take_while(|&word| counters.last - packing.age(word, counters.last) + terms.window <= now)
             .map(|word| packing.count(word))
             .sum();
-        Standing::whole(terms.permits - (counters.spent() - gone), back - now)
+        Standing::whole(terms.permits - (spent - gone), back - now)
     }
 }
 
 impl Counters {
-    #[inline]
-    fn spent(&self) -> u64 {
-        self.ring >> 8
+    /// The two questions, one after the other.
+    #[inline(never)]
+    fn goes_at_length(&mut self, terms: &Terms, now: u64, cost: u64) -> bool {
+        let goes = Room::earliest(self, terms, now, cost) == Some(now);
+        if goes && cost > 0 {
+            Room::take(self, terms, now, cost);
+        }
+        goes
     }
 
     /// The older counters, oldest first.
     fn older(&self) -> impl Iterator<Item = u64> {
-        let words = self.older.iter().flat_map(|words| words.iter().chain(&**words));
-        words.copied().skip(self.place(0)).take(usize::from(self.count()))
-    }
-
-    #[inline]
-    fn count(&self) -> u8 {
-        #[expect(clippy::cast_possible_truncation, reason = "four bits of it")]
-        return self.ring as u8 & 0xf;
-    }
-
-    /// Where in the ring the older counter is that comes after so many.
-    fn place(&self, nth: u8) -> usize {
-        #[expect(clippy::cast_possible_truncation, reason = "four bits of it")]
-        let first = (self.ring >> 4) as u8 & 0xf;
-        usize::from(first + nth) % MOST_OLDER
+        self.older.iter().flat_map(|older| older.words())
     }
 
     /// When so many permits have come back: one window after the last call of the counter with which it is enough.
@@ -170,7 +187,6 @@ impl Counters {
     }
 
     /// Drops what is a window ago at `at`.
-    #[cold]
     fn drop_until(&mut self, at: u64, terms: &Terms) {
         let packing = Packing::of(terms);
         loop {
@@ -179,25 +195,62 @@ impl Counters {
             if self.oldest + terms.window > at {
                 return;
             }
-            let spent = self.spent() - packing.count(word);
-            self.ring = spent << 8 | (self.place(1) as u64) << 4 | u64::from(self.count() - 1);
+            let count = packing.count(word);
+            self.newest -= count;
+            self.older.as_mut().expect("it has a counter").drop_oldest(count);
         }
         self.oldest = self.last;
         if self.last + terms.window <= at {
-            self.ring = 0;
+            self.newest = 0;
         }
     }
 
-    /// A call of this cost opens the newest counter.
-    #[cold]
-    fn open(&mut self, packing: Packing, cost: u64) {
-        if self.spent() > 0 {
-            let place = self.place(self.count());
-            let words = self.older.get_or_insert_default();
-            words[place] = packing.pack(self.last, packing.count(self.newest));
-            self.ring += 1;
+    /// What the newest counter counted goes to the older ones.
+    fn close(&mut self, packing: Packing) {
+        let spent = packing.count(self.newest);
+        if spent > 0 {
+            let older = self.older.get_or_insert_default();
+            if older.count() == 0 {
+                self.oldest = self.last;
+            }
+            let count = spent - older.sum();
+            older.push(packing.pack(self.last, count), count);
         }
-        self.newest = packing.pack(0, cost);
+    }
+}
+
+impl Older {
+    /// Oldest first.
+    fn words(&self) -> impl Iterator<Item = u64> {
+        let ring = self.words.iter().chain(&self.words).copied();
+        ring.skip(self.place(0)).take(usize::from(self.count()))
+    }
+
+    fn sum(&self) -> u64 {
+        self.summary >> 8
+    }
+
+    fn count(&self) -> u8 {
+        #[expect(clippy::cast_possible_truncation, reason = "four bits of it")]
+        return self.summary as u8 & 0xf;
+    }
+
+    /// Where in the ring the counter is that comes after so many.
+    fn place(&self, nth: u8) -> usize {
+        #[expect(clippy::cast_possible_truncation, reason = "four bits of it")]
+        let first = (self.summary >> 4) as u8 & 0xf;
+        usize::from(first + nth) % MOST_OLDER
+    }
+
+    fn push(&mut self, word: u64, count: u64) {
+        self.words[self.place(self.count())] = word;
+        self.summary += count << 8 | 1;
+    }
+
+    /// Drops the oldest, which counted `count`.
+    fn drop_oldest(&mut self, count: u64) {
+        let (sum, first, left) = (self.sum() - count, self.place(1) as u64, u64::from(self.count() - 1));
+        self.summary = sum << 8 | first << 4 | left;
     }
 }
 
@@ -259,6 +312,6 @@ mod tests {
     /// A word is a word: a key with its states is to stay small.
     #[test]
     fn a_state_is_small() {
-        assert_eq!((size_of::<Counters>(), size_of::<[u64; MOST_OLDER]>()), (40, 80));
+        assert_eq!((size_of::<Counters>(), size_of::<Older>()), (32, 88));
     }
 }

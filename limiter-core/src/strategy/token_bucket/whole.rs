@@ -18,8 +18,7 @@ const LONGEST_FILL: u64 = 1 << 61;
 impl Room {
     /// Whether this room can do the work of the other.
     pub(crate) fn suits(terms: &Terms) -> bool {
-        terms.interval > 0
-            && terms.capacity.checked_mul(terms.interval).is_some_and(|fill| fill <= LONGEST_FILL)
+        (1..=LONGEST_FILL).contains(&terms.fill)
     }
 }
 
@@ -27,6 +26,10 @@ impl AnyRoom for Room {
     type State = Level;
 
     const HAS_BURST: bool = true;
+
+    /// Each call raises the level by its cost, and goes only if it is then no higher above its own time than the top. So
+    /// whichever order their times have, n calls in any interval of times are at most what fits there.
+    const ANY_ORDER: bool = true;
 
     #[cfg(feature = "redis")]
     const LUA: &'static str = super::Room::LUA;
@@ -41,8 +44,7 @@ impl AnyRoom for Room {
             return None;
         }
         let raised = level.empty_at + cost * terms.interval;
-        let top = terms.capacity * terms.interval;
-        Some(if raised <= now + top { now } else { raised - top })
+        Some(if raised <= now + terms.fill { now } else { raised - terms.fill })
     }
 
     #[inline]
@@ -51,14 +53,37 @@ impl AnyRoom for Room {
     }
 
     #[inline]
+    fn goes(level: &mut Level, terms: &Terms, now: u64, cost: u64) -> bool {
+        if cost > terms.capacity {
+            return false;
+        }
+        let raised = level.empty_at.max(now) + cost * terms.interval;
+        let goes = raised <= now + terms.fill;
+        if goes {
+            level.empty_at = raised;
+        }
+        goes
+    }
+
+    #[inline]
+    fn refuse(level: &Level, terms: &Terms, now: u64, cost: u64) -> Option<(u64, Standing)> {
+        if cost > terms.capacity {
+            return None;
+        }
+        // It is above what fits below the top, so it is not empty.
+        let level = level.empty_at - now;
+        let retry_after = level + cost * terms.interval - terms.fill;
+        let spare = terms.fill.saturating_sub(level);
+        Some((retry_after, Standing::fraction(spare, terms.interval, level)))
+    }
+
+    #[inline]
     fn standing(level: &Level, terms: &Terms, now: u64) -> Standing {
         let level = level.empty_at.saturating_sub(now);
-        let spare = (terms.capacity * terms.interval).saturating_sub(level);
+        let spare = terms.fill.saturating_sub(level);
         Standing::fraction(spare, terms.interval, level)
     }
 
-    /// Each call raises the level by its cost, and goes only if it is then no higher above its own time than the top. So
-    /// whichever order their times have, n calls in any interval of times are at most what fits there.
     #[inline]
     fn to_word(level: &Level) -> Option<u64> {
         Some(level.empty_at)

@@ -1,0 +1,223 @@
+//! The short way of an annotated call through the table of its rule.
+
+use super::shard::States;
+use super::slots::Secret;
+use super::table::{AnyTable as _, Held, Padded, Table, home};
+use crate::entry::{Door, Entry, Own};
+use crate::stored_key::StoredKey;
+use crate::strategy::{self, Room};
+use crate::system_clock::Glance;
+use crate::{Clock, Counts, SystemClock};
+
+/// The table of a rule, as one annotated function enters it.
+///
+/// What counts here is not only how many instructions there are, but how many of them write: taking a lock waits until the
+/// processor has written all that came before.
+pub(super) struct DoorOf<R: Room, S: States<R::State>> {
+    /// Those of the table, beside each other. There are none before a call has a key.
+    secret: Secret,
+    shards: &'static [Padded<S>],
+    terms: S::Terms,
+    own: Own,
+    table: &'static Table<R, S>,
+}
+
+impl<R: Room, S: States<R::State>> DoorOf<R, S> {
+    pub(super) fn new(table: &'static Table<R, S>, own: Own) -> Self {
+        let shards = if own.has_keys() { table.shards() } else { &[] };
+        Self { secret: table.secret, shards, terms: table.terms.clone(), own, table }
+    }
+}
+
+impl<R: Room, S: States<R::State>> Door for DoorOf<R, S> {
+    fn enter(&self, key: StoredKey, cost: u64) -> Entry {
+        self.enter_by(&SystemClock::default(), key, cost)
+    }
+
+    fn enter_keyless(&self, cost: u64) -> Entry {
+        self.enter_keyless_by(&SystemClock::default(), cost)
+    }
+
+    fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for Padded(shard) in self.shards {
+            let shard = shard.lock();
+            counts.passed += shard.passed;
+            counts.rejected += shard.rejected;
+        }
+        counts
+    }
+
+    #[cfg(test)]
+    fn enter_at(&self, now: u64, key: StoredKey, cost: u64) -> Entry {
+        let clock = tests::Stopped(now);
+        if key == StoredKey::NONE {
+            self.enter_keyless_by(&clock, cost)
+        } else {
+            self.enter_by(&clock, key, cost)
+        }
+    }
+}
+
+impl<R: Room, S: States<R::State>> DoorOf<R, S> {
+    /// All that most calls do, in one piece.
+    #[inline]
+    fn enter_by(&self, clock: &impl Glance, key: StoredKey, cost: u64) -> Entry {
+        let hash = self.secret.hash(key);
+        let Some(mut shard) = self.shards.get(home(hash, self.shards)).and_then(|shard| shard.0.try_lock())
+        else {
+            return self.enter_slowly(clock, key, cost);
+        };
+        // The processor reads its counter while it waits for the lock.
+        let Some(now) = clock.at_a_glance() else {
+            drop(shard);
+            return self.enter_slowly(clock, key, cost);
+        };
+        let now = shard.time_of::<R>(now);
+        let Some(states) = shard.find_at_home(hash, key) else {
+            return self.enter_further(shard, key, now, cost);
+        };
+        let (states, terms) = (states.as_mut(), self.terms.as_ref());
+        if strategy::goes::<R>(states, terms, now, cost) {
+            shard.passed += 1;
+            return Entry::Goes;
+        }
+        match strategy::refuse::<R>(states, terms, now, cost) {
+            Some(decision) if self.own.is_plain() => {
+                shard.rejected += 1;
+                self.own.rejects(&decision)
+            }
+            _ => self.enter_further(shard, key, now, cost),
+        }
+    }
+
+    /// For a key that is not where most are, or is new, or is told more than a plain no.
+    #[inline(never)]
+    fn enter_further(&self, mut shard: Held<'_, S>, key: StoredKey, now: u64, cost: u64) -> Entry {
+        let question = self.own.question(cost);
+        let Some(states) = shard.find(self.secret.hash(key), key) else {
+            drop(shard);
+            return self.own.settles(self.table.decide(key, now, question));
+        };
+        let (states, terms) = (states.as_mut(), self.terms.as_ref());
+        if strategy::goes::<R>(states, terms, now, cost) {
+            shard.passed += 1;
+            return Entry::Goes;
+        }
+        let decision = strategy::decide::<R>(states, terms, now, question);
+        drop(shard);
+        self.own.settles(decision)
+    }
+
+    /// Once in a millisecond, where the clock is set, for one: idle keys are swept out on this way.
+    #[cold]
+    fn enter_slowly(&self, clock: &impl Clock, key: StoredKey, cost: u64) -> Entry {
+        self.own.settles(self.table.decide(key, clock.now(), self.own.question(cost)))
+    }
+
+    #[inline]
+    fn enter_keyless_by(&self, clock: &impl Glance, cost: u64) -> Entry {
+        let goes = |states: &mut S, now| strategy::goes::<R>(states.as_mut(), self.terms.as_ref(), now, cost);
+        match clock.at_a_glance() {
+            Some(now) if self.table.keyless.goes::<R>(now, goes) => self.own.goes(),
+            now => self.enter_keyless_slowly(clock, now, cost),
+        }
+    }
+
+    /// A decision would be carried around for nothing; the few calls that do not go are looked at once more.
+    #[cold]
+    fn enter_keyless_slowly(&self, clock: &impl Clock, now: Option<u64>, cost: u64) -> Entry {
+        let now = now.unwrap_or_else(|| clock.now());
+        self.own.settles(self.table.decide_keyless(now, self.own.question(cost)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+
+    use super::super::table::of;
+    use super::*;
+    use crate::draw::Draw;
+    use crate::strategy::Question;
+    use crate::{LimitKey as _, Quota, Rejected, Rule, Site, Strategy};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// A clock that stands still. At some times one has to look closer.
+    pub(super) struct Stopped(pub(super) u64);
+
+    impl Clock for Stopped {
+        fn now(&self) -> u64 {
+            self.0
+        }
+
+        fn sleep_until(&self, _: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+            Box::pin(std::future::ready(()))
+        }
+    }
+
+    impl Glance for Stopped {
+        fn at_a_glance(&self) -> Option<u64> {
+            (!self.0.is_multiple_of(5)).then_some(self.0)
+        }
+    }
+
+    /// What is known of a call that does not go now.
+    fn seen(rejected: &Rejected) -> String {
+        format!("{rejected:?} {:?} {:?}", rejected.remaining(), rejected.reset_after())
+    }
+
+    /// The short way of annotated functions decides as the long one, and counts every call once.
+    #[test]
+    fn the_short_way_decides_as_the_long_one() {
+        let mut keys = vec![().stored(), "a key that is longer than what is stored whole".stored()];
+        // So many that some are not where they are looked for first.
+        keys.extend((0..200_u64).map(|key| key.stored()));
+        for &strategy in Strategy::ALL {
+            for quotas in [&["3/4s"][..], &["4/4s"], &["4/4s", "9/20s"]] {
+                let quotas: Vec<Quota> = quotas.iter().map(|quota| quota.parse().unwrap()).collect();
+                let rule = Rule::try_new("table", strategy, quotas).unwrap();
+                for longest_wait in [0, SECOND / 2] {
+                    compare(&rule, &keys, longest_wait);
+                }
+            }
+        }
+    }
+
+    fn compare(rule: &Rule, keys: &[StoredKey], longest_wait: u64) {
+        let site: &'static Site = Box::leak(Box::new(Site::new(rule.clone())));
+        let table = Box::leak(of(rule, 1_000));
+        let (short, long) = (table.door(Own::new(site, longest_wait, true)), of(rule, 1_000));
+        let (mut now, mut passed, mut rejected, mut waited) = (0, 0, 0, 0);
+        let mut draw = Draw::new(1);
+        for call in 0..400_u64 {
+            now += draw.below(3) * draw.below(SECOND);
+            let cost = draw.below(6);
+            for &key in keys {
+                let decision = long.decide(key, now, Question { cost, longest_wait });
+                let place = format!("{rule:?}, call {call}");
+                match short.enter_at(now, key, cost) {
+                    Entry::Goes => {
+                        assert!(decision.goes_now(), "{place}: {decision:?}");
+                        passed += 1;
+                    }
+                    Entry::Rejected(why) => {
+                        let expected = decision.into_result(rule).unwrap_err();
+                        assert_eq!(seen(&why), seen(&expected), "{place}");
+                        rejected += 1;
+                    }
+                    Entry::Later(_) => {
+                        assert!(decision.waits(), "{place}: {decision:?}");
+                        waited += 1;
+                    }
+                }
+            }
+        }
+        assert!(passed > 100 && rejected > 100, "{rule:?}: {passed} passed, {rejected} did not");
+        assert_eq!(waited > 100, longest_wait > 0, "{rule:?}: {waited} waited");
+        // One that waits is counted once somebody waits for it.
+        let counts = site.counted(short.counts());
+        assert_eq!((counts.passed, counts.rejected), (passed, rejected), "{rule:?}");
+    }
+}
