@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-pub use std::option::Option::Some;
 pub use std::primitive::{bool, i128, u32, u64};
 pub use std::result::Result::{Err, Ok};
 pub use std::{boxed::Box, concat, convert::identity, module_path, unreachable};
@@ -17,7 +16,7 @@ pub use inventory::submit;
 
 pub use crate::entry::Entry;
 use crate::entry::wait;
-use crate::installed::{self, Current};
+use crate::installed;
 use crate::limiter::Answer;
 use crate::observe::Observed;
 use crate::rule::least_capacity;
@@ -58,32 +57,41 @@ pub const fn affordable(quotas: &[Quota], cost: i128) -> u64 {
 /// Asks whether this call of an async function may go. The key is read at once, and not held.
 #[inline]
 pub fn enter<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl Cost) -> Entering {
-    ask(site, &Key::of(key), cost.permits())
+    match ask(site, &Key::of(key), cost.permits()) {
+        Ok(settled) => Entering::Now(Some(settled)),
+        Err(waiting) => Entering::Later(waiting),
+    }
 }
 
 /// [`enter`] for a function that does not look at the decision: it is large, and most calls can do without.
 #[inline]
 pub fn pass<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl Cost) -> Entry {
     match site.door() {
-        Some(door) => door.pass(key.stored(), cost.permits()),
-        None => pass_elsewhere(site, key, cost.permits()),
+        Some(door) if Site::decides_here() => door.pass(key.stored(), cost.permits()),
+        _ => pass_elsewhere(site, key, cost.permits()),
     }
 }
 
 /// Where a scope is open, or a limiter is installed, or somebody wants to see every decision; and the first call.
 #[cold]
 fn pass_elsewhere<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: u64) -> Entry {
-    let stored = key.stored();
-    if let Some(door) = site.first_door(stored) {
-        return door.pass(stored, cost);
+    if Site::decides_here() {
+        return pass_first(site, key.stored(), cost);
     }
     match ask(site, &Key::of(key), cost) {
-        Entering::Now(settled) => settled.map_or(Entry::Goes, Entry::from),
-        Entering::Later(future) => Entry::Later(Box::pin(async { future.await.into() })),
+        Ok(settled) => settled.into(),
+        Err(waiting) => Entry::Later(waiting),
     }
 }
 
-fn ask(site: &'static Site, key: &Key, cost: u64) -> Entering {
+type Waiting<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// What becomes of a call, if that is known at once, or else what it waits for.
+fn ask<T: From<Result<Decision, Rejected>>>(
+    site: &'static Site,
+    key: &Key,
+    cost: u64,
+) -> Result<Result<Decision, Rejected>, Waiting<T>> {
     site::sites();
     let limiter = installed::current();
     let Options { longest_wait, store, on_error, .. } = *site.options();
@@ -95,20 +103,15 @@ fn ask(site: &'static Site, key: &Key, cost: u64) -> Entering {
         }
         Store::Installed => limiter.decide(Call { rule, key, cost, longest_wait, on_error }),
     };
-    match answer.known() {
-        Ok(decision) => settle(site, limiter, observed, decision),
-        Err(answer) => Entering::Later(Box::pin(wait(site, limiter, observed, answer))),
-    }
-}
-
-/// What becomes of a call that is decided.
-#[inline]
-fn settle(site: &'static Site, limiter: Current, observed: Observed, decision: Decision) -> Entering {
-    if decision.waits() {
-        return Entering::Later(Box::pin(wait(site, limiter, observed, Answer::now(decision))));
-    }
-    observed.settled(site, &limiter, &decision);
-    Entering::Now(Some(site.settle(&decision).map_or(Ok(decision), Err)))
+    let answer = match answer.known() {
+        Ok(decision) if !decision.waits() => {
+            observed.settled(site, &limiter, &decision);
+            return Ok(site.settle(&decision).map_or(Ok(decision), Err));
+        }
+        Ok(decision) => Answer::now(decision),
+        Err(answer) => answer,
+    };
+    Err(Box::pin(async move { wait(site, limiter, observed, answer).await.into() }))
 }
 
 /// Asks whether this call of a function that is not async may go.
@@ -125,18 +128,21 @@ pub fn enter_sync<K: LimitKey + ?Sized>(
 #[inline]
 pub fn pass_sync<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl Cost) -> Entry {
     match site.door() {
-        Some(door) => door.pass(key.stored(), cost.permits()),
-        None => pass_elsewhere_sync(site, key, cost.permits()),
+        Some(door) if Site::decides_here() => door.pass(key.stored(), cost.permits()),
+        _ => pass_elsewhere_sync(site, key, cost.permits()),
     }
 }
 
 #[cold]
 fn pass_elsewhere_sync<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: u64) -> Entry {
-    let stored = key.stored();
-    match site.first_door(stored) {
-        Some(door) => door.pass(stored, cost),
-        None => ask_sync(site, &Key::of(key), cost).into(),
+    if Site::decides_here() {
+        return pass_first(site, key.stored(), cost);
     }
+    ask_sync(site, &Key::of(key), cost).into()
+}
+
+fn pass_first(site: &'static Site, key: StoredKey, cost: u64) -> Entry {
+    site.first_door(key != StoredKey::NONE).pass(key, cost)
 }
 
 fn ask_sync(site: &'static Site, key: &Key, cost: u64) -> Result<Decision, Rejected> {

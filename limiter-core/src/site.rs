@@ -8,7 +8,6 @@ use once_cell::sync::OnceCell;
 
 use crate::counters::{Counters, Stripes};
 use crate::entry::Door;
-use crate::stored_key::StoredKey;
 use crate::{Decision, OnError, Rejected, Rule, installed, observe};
 
 /// One annotated function of the program.
@@ -183,23 +182,23 @@ impl Site {
         &self.options
     }
 
-    /// Where the calls of this site are decided if nobody else was installed, and nobody wants to see every decision: known
-    /// to the site, so that it need not be looked up. Nothing before the first call.
+    /// Whether its calls are decided in this process, because nobody else was installed, and nobody wants to see all of them.
+    #[inline]
+    pub(crate) fn decides_here() -> bool {
+        !installed::is_anybody_else() && !observe::sees_all_calls()
+    }
+
+    /// Where its calls are decided in this process: known to the site, so that it need not be looked up. Nothing before the
+    /// first call.
     #[inline]
     pub(crate) fn door(&'static self) -> Option<&'static dyn Door> {
-        if installed::is_anybody_else() || observe::sees_all_calls() {
-            return None;
-        }
         self.door.get().map(|door| &**door)
     }
 
     /// [`door`](Self::door), made where this is the first call.
-    pub(crate) fn first_door(&'static self, key: StoredKey) -> Option<&'static dyn Door> {
-        if installed::is_anybody_else() || observe::sees_all_calls() {
-            return None;
-        }
+    pub(crate) fn first_door(&'static self, has_keys: bool) -> &'static dyn Door {
         sites();
-        Some(&**self.door.get_or_init(|| <dyn Door>::of(self, key != StoredKey::NONE)))
+        &**self.door.get_or_init(|| <dyn Door>::of(self, has_keys))
     }
 
     /// Adds what this site counted itself.

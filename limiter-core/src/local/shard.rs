@@ -107,13 +107,16 @@ impl<S: Default> Shard<S> {
 
     /// The time of a call that came at `now`.
     #[inline]
+    pub(super) fn advance(&mut self, now: u64) -> u64 {
+        self.newest = now.max(self.newest);
+        self.newest
+    }
+
+    /// The same for calls by one clock, which runs backwards by no more than two processors differ. Where calls need no order,
+    /// they need not write the time: only those matter who removed a key.
+    #[inline]
     pub(super) fn time_of<R: Room>(&mut self, now: u64) -> u64 {
-        let newest = now.max(self.newest);
-        // Where calls need no order, only those matter who removed a key: they write it.
-        if !R::ANY_ORDER {
-            self.newest = newest;
-        }
-        newest
+        if R::ANY_ORDER { now.max(self.newest) } else { self.advance(now) }
     }
 
     /// Looks at a few places and removes the keys that have been idle for a while. Returns how many that were.
@@ -121,8 +124,8 @@ impl<S: Default> Shard<S> {
     where
         S: States<R::State>,
     {
-        self.newest = now.max(self.newest);
-        self.look_at::<R>(SWEEP, self.newest.saturating_sub(GRACE), terms, secret)
+        let now = self.advance(now);
+        self.look_at::<R>(SWEEP, now.saturating_sub(GRACE), terms, secret)
     }
 
     /// Looks at all places and removes all idle keys. Returns how many that were.
@@ -130,8 +133,8 @@ impl<S: Default> Shard<S> {
     where
         S: States<R::State>,
     {
-        self.newest = now.max(self.newest);
-        self.look_at::<R>(usize::MAX, self.newest, terms, secret)
+        let now = self.advance(now);
+        self.look_at::<R>(usize::MAX, now, terms, secret)
     }
 
     /// Removes the keys that have been idle since `time`.
