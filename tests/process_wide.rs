@@ -48,3 +48,37 @@ async fn each_gets_its_limit_and_is_counted() {
         assert_eq!((site.counts().passed, site.counts().rejected), (passed, rejected), "{name}");
     }
 }
+
+/// Threads that come at the same time, and see clocks that differ by as much as clocks do, get all that there is.
+#[test]
+fn no_permit_is_lost_between_threads() {
+    const KEYS: u64 = 20_000;
+
+    #[rate_limit(strategy = "token_bucket", key = key, qps = 4, window = "100d", store = "local")]
+    fn bucket(key: u64) -> Option<u64> {
+        Some(key)
+    }
+
+    #[rate_limit(key = key, qps = 4, window = "100d", store = "local")]
+    fn window(key: u64) -> Option<u64> {
+        Some(key)
+    }
+
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for key in 0..KEYS {
+                    assert_eq!((bucket(key), window(key)), (Some(key), Some(key)));
+                }
+            });
+        }
+    });
+    for key in 0..KEYS {
+        assert_eq!((bucket(key), window(key)), (None, None));
+    }
+    let counts =
+        |name: &str| sites().iter().find(|site| site.rule().name().ends_with(name)).unwrap().counts();
+    for counts in [counts("::bucket"), counts("::window")] {
+        assert_eq!((counts.passed, counts.rejected), (4 * KEYS, KEYS));
+    }
+}

@@ -87,7 +87,7 @@ pub(crate) struct Own {
     counts: &'static Stripes,
     /// See [`is_plain`](Self::is_plain).
     is_plain: bool,
-    /// Whether the first call had one.
+    /// Whether calls have one.
     has_keys: bool,
 }
 

@@ -76,7 +76,7 @@ pub fn pass<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl Cost)
 #[cold]
 fn pass_elsewhere<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: u64) -> Entry {
     if Site::decides_here() {
-        return pass_first(site, key.stored(), cost);
+        return pass_first(site, key, cost);
     }
     match ask(site, &Key::of(key), cost) {
         Ok(settled) => settled.into(),
@@ -136,13 +136,16 @@ pub fn pass_sync<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl 
 #[cold]
 fn pass_elsewhere_sync<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: u64) -> Entry {
     if Site::decides_here() {
-        return pass_first(site, key.stored(), cost);
+        return pass_first(site, key, cost);
     }
     ask_sync(site, &Key::of(key), cost).into()
 }
 
-fn pass_first(site: &'static Site, key: StoredKey, cost: u64) -> Entry {
-    site.first_door(key != StoredKey::NONE).pass(key, cost)
+fn pass_first<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: u64) -> Entry {
+    let stored = key.stored();
+    // A key may be one that is stored as nothing, and another call's not.
+    let has_keys = stored != StoredKey::NONE || size_of_val(key) > 0;
+    site.first_door(has_keys).pass(stored, cost)
 }
 
 fn ask_sync(site: &'static Site, key: &Key, cost: u64) -> Result<Decision, Rejected> {

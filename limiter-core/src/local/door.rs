@@ -14,7 +14,7 @@ use crate::{Clock, Counts, SystemClock};
 /// What counts here is not only how many instructions there are, but how many of them write: taking a lock waits until the
 /// processor has written all that came before.
 pub(super) struct DoorOf<R: Room, S: States<R::State>> {
-    /// Those of the table, beside each other. There are none before a call has a key.
+    /// Those of the table, beside each other. Without shards where there are no keys.
     secret: Secret,
     shards: &'static [Padded<S>],
     terms: S::Terms,
@@ -40,7 +40,7 @@ impl<R: Room, S: States<R::State>> Door for DoorOf<R, S> {
 
     fn counts(&self) -> Counts {
         let mut counts = Counts::default();
-        for Padded(shard) in self.shards {
+        for Padded(shard) in self.table.shards_so_far() {
             let shard = shard.lock();
             counts.passed += shard.passed;
             counts.rejected += shard.rejected;
@@ -69,11 +69,11 @@ impl<R: Room, S: States<R::State>> DoorOf<R, S> {
             return self.enter_slowly(clock, key, cost);
         };
         // The processor reads its counter while it waits for the lock.
-        let Some(now) = clock.at_a_glance() else {
+        let Some(now) = clock.at_a_glance().filter(|&now| !self.table.is_to_sweep(now)) else {
             drop(shard);
             return self.enter_slowly(clock, key, cost);
         };
-        let now = shard.time_of::<R>(now);
+        let now = shard.advance(now);
         let Some(states) = shard.find_at_home(hash, key) else {
             return self.enter_further(shard, key, now, cost);
         };
@@ -109,7 +109,6 @@ impl<R: Room, S: States<R::State>> DoorOf<R, S> {
         self.own.settles(decision)
     }
 
-    /// Once in a millisecond, where the clock is set, for one: idle keys are swept out on this way.
     #[cold]
     fn enter_slowly(&self, clock: &impl Clock, key: StoredKey, cost: u64) -> Entry {
         self.own.settles(self.table.decide(key, clock.now(), self.own.question(cost)))
@@ -120,15 +119,15 @@ impl<R: Room, S: States<R::State>> DoorOf<R, S> {
         let goes = |states: &mut S, now| strategy::goes::<R>(states.as_mut(), self.terms.as_ref(), now, cost);
         match clock.at_a_glance() {
             Some(now) if self.table.keyless.goes::<R>(now, goes) => self.own.goes(),
-            now => self.enter_keyless_slowly(clock, now, cost),
+            _ => self.enter_keyless_slowly(clock, cost),
         }
     }
 
-    /// A decision would be carried around for nothing; the few calls that do not go are looked at once more.
+    /// A decision would be carried around for nothing; the few calls that do not go are looked at once more. At a time of their
+    /// own, since another may have taken something later than ours.
     #[cold]
-    fn enter_keyless_slowly(&self, clock: &impl Clock, now: Option<u64>, cost: u64) -> Entry {
-        let now = now.unwrap_or_else(|| clock.now());
-        self.own.settles(self.table.decide_keyless(now, self.own.question(cost)))
+    fn enter_keyless_slowly(&self, clock: &impl Clock, cost: u64) -> Entry {
+        self.own.settles(self.table.decide_keyless(clock.now(), self.own.question(cost)))
     }
 }
 

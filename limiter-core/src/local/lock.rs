@@ -12,8 +12,9 @@ use spin::mutex::{SpinMutex, SpinMutexGuard};
 /// a moment, and then let other threads run, one of which may be the one that holds it.
 pub(super) struct Lock<T>(SpinMutex<T>);
 
-/// A pause is twice as long as the one before, up to this. Who looks all the time takes the cache line away from who holds
-/// the lock; who stays away for a while lets it make many calls in a row, which is faster for both.
+/// A pause is twice as long as the one before, up to the longest. Who looks all the time takes the cache line away from who
+/// holds the lock; who stays away for a while lets it make many calls in a row, which is faster for both.
+const FIRST_PAUSE: u32 = 8;
 const LONGEST_PAUSE: u32 = 64;
 /// After as many turns of others it sleeps: a thread of a higher priority would else never let the holder run.
 const YIELDS: u32 = 100;
@@ -39,7 +40,7 @@ impl<T> Lock<T> {
 
     #[cold]
     fn wait(&self) -> SpinMutexGuard<'_, T> {
-        let (mut pause, mut yields) = (1, 0);
+        let (mut pause, mut yields) = (FIRST_PAUSE, 0);
         loop {
             if pause <= LONGEST_PAUSE {
                 (0..pause).for_each(|_| spin_loop());

@@ -112,13 +112,6 @@ impl<S: Default> Shard<S> {
         self.newest
     }
 
-    /// The same for calls by one clock, which runs backwards by no more than two processors differ. Where calls need no order,
-    /// they need not write the time: only those matter who removed a key.
-    #[inline]
-    pub(super) fn time_of<R: Room>(&mut self, now: u64) -> u64 {
-        if R::ANY_ORDER { now.max(self.newest) } else { self.advance(now) }
-    }
-
     /// Looks at a few places and removes the keys that have been idle for a while. Returns how many that were.
     pub(super) fn sweep<R: Room>(&mut self, now: u64, terms: &[Terms], secret: &Secret) -> usize
     where

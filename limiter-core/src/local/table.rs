@@ -152,6 +152,11 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
         })
     }
 
+    /// None before the first key.
+    pub(super) fn shards_so_far(&self) -> &[Padded<S>] {
+        self.shards.get().map_or(&[], |shards| shards)
+    }
+
     /// Counts one more key, if there is room for it, or can be made without hurting anybody.
     fn reserve(&self, home: usize, shard: &mut Shard<S>, now: u64) -> bool {
         let reserved = || {

@@ -74,10 +74,9 @@ pub(crate) trait Room: 'static {
     /// How the state stands: a shortcut to what `earliest` says, never another opinion.
     fn standing(state: &Self::State, terms: &Terms, now: u64) -> Standing;
 
-    /// Whether the room keeps its promise also where `now` goes back from call to call.
-    const ANY_ORDER: bool = false;
-
-    /// The state as one word, for rooms that need no more and mind no order: it can be kept in an atomic, without a lock.
+    /// The state as one word, for rooms that need no more: it can be kept in an atomic, without a lock.
+    ///
+    /// Such a room must keep its promise also where `now` goes back from call to call.
     fn to_word(_state: &Self::State) -> Option<u64> {
         None
     }

@@ -27,10 +27,6 @@ impl AnyRoom for Room {
 
     const HAS_BURST: bool = true;
 
-    /// Each call raises the level by its cost, and goes only if it is then no higher above its own time than the top. So
-    /// whichever order their times have, n calls in any interval of times are at most what fits there.
-    const ANY_ORDER: bool = true;
-
     #[cfg(feature = "redis")]
     const LUA: &'static str = super::Room::LUA;
 
@@ -59,7 +55,7 @@ impl AnyRoom for Room {
         }
         let raised = level.empty_at.max(now) + cost * terms.interval;
         let goes = raised <= now + terms.fill;
-        if goes {
+        if goes && cost > 0 {
             level.empty_at = raised;
         }
         goes
@@ -84,6 +80,8 @@ impl AnyRoom for Room {
         Standing::fraction(spare, terms.interval, level)
     }
 
+    /// Each call raises the level by its cost, and goes only if it is then no higher above its own time than the top. So
+    /// whichever order their times have, n calls in any interval of times are at most what fits there.
     #[inline]
     fn to_word(level: &Level) -> Option<u64> {
         Some(level.empty_at)
