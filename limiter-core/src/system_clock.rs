@@ -55,8 +55,8 @@ impl Clock for SystemClock {
 struct Counter {
     /// The right time is counted from here.
     start: OnceCell<Instant>,
-    /// Once it is known how fast the processor counts, if it does.
-    pace: OnceCell<Pace>,
+    /// How fast the processor counts: [`Pace`], once that is known, if it counts at all; 0 before.
+    pace: AtomicU64,
     calibrating: AtomicBool,
     /// The right time less the counter's, when they were last compared; it wraps around.
     ahead: AtomicU64,
@@ -79,7 +79,7 @@ impl Counter {
     const fn new() -> Self {
         Self {
             start: OnceCell::new(),
-            pace: OnceCell::new(),
+            pace: AtomicU64::new(0),
             calibrating: AtomicBool::new(false),
             ahead: AtomicU64::new(0),
             // Yet to come, so that the first reading compares.
@@ -99,7 +99,12 @@ impl Counter {
 
     #[inline]
     fn at_a_glance(&self) -> Option<u64> {
-        let counted = self.pace.get()?.counted();
+        let pace = self.pace.load(Ordering::Relaxed);
+        // At no pace it counts nothing, which is not believed either.
+        if pace == 0 && !IS_INSTRUCTION {
+            return None;
+        }
+        let counted = Pace(pace).counted();
         let compared = self.compared.load(Ordering::Acquire);
         let ahead = self.ahead.load(Ordering::Acquire);
         // Far beyond as well where the counter went back, as it may from one processor to another. Nobody may have set the two
@@ -112,7 +117,10 @@ impl Counter {
     /// The right time, by which the counter is set.
     #[cold]
     fn at_length(&'static self) -> u64 {
-        let Some(pace) = self.pace.get() else { return self.without_counter() };
+        let pace = match self.pace.load(Ordering::Relaxed) {
+            0 => return self.without_counter(),
+            known => Pace(known),
+        };
         let before = pace.counted();
         let right = self.right();
         let after = pace.counted();
@@ -141,8 +149,8 @@ impl Counter {
     }
 
     fn calibrate(&self) {
-        if let Some(pace) = Pace::measured() {
-            let _ = self.pace.set(pace);
+        if let Some(Pace(pace)) = Pace::measured() {
+            self.pace.store(pace, Ordering::Relaxed);
         }
     }
 
@@ -170,6 +178,9 @@ impl Pace {
         return ((u128::from(counter()) * u128::from(self.0)) >> 32) as u64;
     }
 }
+
+/// Whether reading the counter is one instruction, which needs no preparation.
+const IS_INSTRUCTION: bool = cfg!(all(target_arch = "x86_64", not(miri)));
 
 /// The counter of the processor, which `quanta` would read by a call: without it, a decision takes a tenth less.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -199,6 +210,10 @@ mod tests {
         Box::leak(Box::new(Counter { calibrating: AtomicBool::new(true), ..Counter::new() }))
     }
 
+    fn knows_its_pace(counter: &Counter) -> bool {
+        counter.pace.load(Ordering::Relaxed) > 0
+    }
+
     /// Whatever interrupts this thread, the clock's time lies between those of the operating system before and after.
     #[test]
     fn it_shows_the_time_of_the_operating_system() {
@@ -215,7 +230,7 @@ mod tests {
                 counter.calibrate();
             }
         }
-        assert_eq!(counter.pace.get().is_some(), Pace::measured().is_some(), "the counter is not read");
+        assert_eq!(knows_its_pace(counter), Pace::measured().is_some(), "the counter is not read");
     }
 
     #[test]
@@ -224,9 +239,9 @@ mod tests {
 
         let counter = counter();
         counter.calibrate();
-        let last = counter.pace.get().copied().map_or(HOUR, Pace::counted);
+        let last = Pace(counter.pace.load(Ordering::Relaxed)).counted();
         // Since the last comparison it seems to have gone back, or far ahead, by an hour.
-        for compared in [last + HOUR, last.wrapping_sub(HOUR)] {
+        for compared in [last.wrapping_add(HOUR), last.wrapping_sub(HOUR)] {
             counter.compared.store(compared, Ordering::Relaxed);
             counter.ahead.store(HOUR, Ordering::Relaxed);
             let (shown, after) = (counter.now(), counter.right());
@@ -253,7 +268,7 @@ mod tests {
         let before = counter.right();
         assert!(counter.now() >= before);
         // Some machines have none that can be trusted; there the system's clock goes on alone.
-        while Pace::measured().is_some() && counter.pace.get().is_none() {
+        while Pace::measured().is_some() && !knows_its_pace(counter) {
             std::thread::yield_now();
         }
     }

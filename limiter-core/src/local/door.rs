@@ -17,6 +17,8 @@ pub(super) struct DoorOf<R: Room, S: States<R::State>> {
     /// Those of the table, beside each other. Without shards where there are no keys.
     secret: Secret,
     shards: &'static [Padded<S>],
+    /// One less than there are, for [`home`].
+    mask: usize,
     terms: S::Terms,
     own: Own,
     table: &'static Table<R, S>,
@@ -25,7 +27,8 @@ pub(super) struct DoorOf<R: Room, S: States<R::State>> {
 impl<R: Room, S: States<R::State>> DoorOf<R, S> {
     pub(super) fn new(table: &'static Table<R, S>, own: Own) -> Self {
         let shards = if own.has_keys() { table.shards() } else { &[] };
-        Self { secret: table.secret, shards, terms: table.terms.clone(), own, table }
+        let mask = shards.len().saturating_sub(1);
+        Self { secret: table.secret, shards, mask, terms: table.terms.clone(), own, table }
     }
 }
 
@@ -64,7 +67,7 @@ impl<R: Room, S: States<R::State>> DoorOf<R, S> {
     #[inline]
     fn enter_by(&self, clock: &impl Glance, key: StoredKey, cost: u64) -> Entry {
         let hash = self.secret.hash(key);
-        let Some(mut shard) = self.shards.get(home(hash, self.shards)).and_then(|shard| shard.0.try_lock())
+        let Some(mut shard) = self.shards.get(home(hash, self.mask)).and_then(|shard| shard.0.try_lock())
         else {
             return self.enter_slowly(clock, key, cost);
         };

@@ -208,7 +208,7 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
     #[inline]
     fn shard(&self, hash: u64) -> (usize, Held<'_, S>) {
         let shards = self.shards();
-        let home = home(hash, shards);
+        let home = home(hash, shards.len() - 1);
         (home, shards[home].0.lock())
     }
 
@@ -296,11 +296,11 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
     }
 }
 
-/// Which shard has the key, by bits that the shard itself does not place it by.
+/// Which shard has the key, by bits that the shard itself does not place it by: there are as many as the mask, and one.
 #[inline]
-pub(super) fn home<S>(hash: u64, shards: &[Padded<S>]) -> usize {
+pub(super) fn home(hash: u64, mask: usize) -> usize {
     #[expect(clippy::cast_possible_truncation, reason = "the lower bits will do")]
-    return hash as usize & shards.len().wrapping_sub(1);
+    return hash as usize & mask;
 }
 
 impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
@@ -380,7 +380,7 @@ mod tests {
         }
 
         fn home_of(&self, key: &[u8]) -> usize {
-            home(self.secret.hash(key.stored()), self.shards())
+            home(self.secret.hash(key.stored()), self.shards().len() - 1)
         }
 
         fn has_place(&self, key: &[u8]) -> bool {
