@@ -9,6 +9,7 @@ mod decisions;
 mod keys;
 mod live;
 mod memory;
+mod parts;
 mod pauses;
 mod peers;
 mod report;
@@ -22,8 +23,9 @@ use report::Report;
 
 type Part = (&'static str, fn(&mut Report));
 
-const PARTS: [Part; 5] = [
+const PARTS: [Part; 6] = [
     ("decisions", decisions::measure),
+    ("parts", parts::measure),
     ("threads", threads::measure),
     ("memory", memory::measure),
     ("keys", keys::measure),

@@ -1,0 +1,82 @@
+//! What a decision is made of: the least that each of its parts takes, without the rest.
+
+use std::array;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use governor::{DefaultKeyedRateLimiter, RateLimiter};
+use limiter::rate_limit;
+
+use crate::annotated::{PLENTY, now};
+use crate::peers;
+use crate::report::Report;
+use crate::rounds::{Contender, Workload, nameless};
+
+/// Locks, each in a cache line of its own, as a table has them.
+struct Locks(Vec<Lock>);
+
+#[derive(Default)]
+#[repr(align(64))]
+struct Lock(AtomicBool);
+
+impl Locks {
+    fn new() -> Self {
+        Self((0..256).map(|_| Lock::default()).collect())
+    }
+
+    /// Works behind the lock of a key, once it is free.
+    fn with<T>(&self, id: u64, work: impl FnOnce() -> T) -> T {
+        let spread = usize::try_from(id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56).expect("eight bits");
+        let Lock(taken) = &self.0[spread];
+        while taken.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            std::hint::spin_loop();
+        }
+        let result = work();
+        taken.store(false, Ordering::Release);
+        result
+    }
+}
+
+// Functions of its own: one that is called from several places is compiled apart, and those who measure it elsewhere would
+// measure another.
+#[rate_limit(strategy = "token_bucket", key = id, qps = PLENTY)]
+async fn token_bucket(id: u64) -> Option<()> {
+    black_box(id);
+    Some(())
+}
+
+#[rate_limit(strategy = "token_bucket", key = id, qps = 1, window = "1d")]
+async fn rejected(id: u64) -> Option<()> {
+    black_box(id);
+    Some(())
+}
+
+pub(crate) fn measure(report: &mut Report) {
+    let governor: DefaultKeyedRateLimiter<u64> = RateLimiter::keyed(peers::plenty());
+    let (clock, locks) = (quanta::Clock::new(), Locks::new());
+    let words: [AtomicU64; 40] = array::from_fn(|_| AtomicU64::new(0));
+    let write =
+        |count: usize, id: u64| words[..count].iter().for_each(|word| word.store(id, Ordering::Relaxed));
+    let contenders = [
+        Contender::by_id("governor", |id| governor.check_key(&id)),
+        Contender::by_id("a clock", |_| clock.raw()),
+        Contender::by_id("a clock and 40 writes", |id| {
+            write(40, id);
+            clock.raw()
+        }),
+        Contender::by_id("a clock behind a lock", |id| locks.with(id, || clock.raw())),
+        Contender::by_id("a clock behind a lock, and 20 writes", |id| {
+            write(20, id);
+            locks.with(id, || clock.raw())
+        }),
+        Contender::by_id("a clock behind a lock, and 40 writes", |id| {
+            write(40, id);
+            locks.with(id, || clock.raw())
+        }),
+        Contender::by_id("limiter", |id| now(token_bucket(id))),
+        Contender::by_id("limiter, rejected", |id| now(rejected(id))),
+    ];
+    let workload = Workload { keys: 10_000, name: nameless, rounds: 61, calls: 60_000 };
+    workload.fill(0, &contenders);
+    report.parts = workload.compare(&contenders);
+}
