@@ -13,6 +13,7 @@ use crate::strategy::Question;
 use crate::{Counts, Decision, Limiter as _, Rejected, Site};
 
 /// What becomes of a call of a function that does not look at the decision.
+// With a word of its own for the variant: one that is hidden in a `Rejected` takes several instructions to read.
 #[repr(C)]
 pub enum Entry {
     /// It goes now.
@@ -87,7 +88,7 @@ pub(crate) struct Own {
     counts: &'static Stripes,
     /// See [`is_plain`](Self::is_plain).
     is_plain: bool,
-    /// Whether calls have one.
+    /// Whether calls have keys.
     has_keys: bool,
 }
 

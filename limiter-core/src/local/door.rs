@@ -222,4 +222,39 @@ mod tests {
         let counts = site.counted(short.counts());
         assert_eq!((counts.passed, counts.rejected), (passed, rejected), "{rule:?}");
     }
+
+    /// Calls that are decided on the short way look for idle keys too, whatever else the process does.
+    #[test]
+    fn idle_keys_are_swept_out_by_known_keys() {
+        let quota = Quota::new(4, std::time::Duration::from_secs(4));
+        let rule = Rule::new("table", Strategy::TokenBucket, quota);
+        let site: &'static Site = Box::leak(Box::new(Site::new(rule.clone())));
+        let table = Box::leak(of(&rule, 100_000));
+        let door = table.door(Own::new(site, 0, true));
+        for key in 0..5_000_u64 {
+            assert!(!door.enter_at(1, key.stored(), 1).stops());
+        }
+        // One of them goes on, at times that are seen at a glance.
+        for call in 0..2_000 {
+            assert!(!door.enter_at(10 * SECOND + 10 * call + 1, 7_u64.stored(), 0).stops());
+        }
+        assert!(table.live_keys() < 500, "{} keys are left", table.live_keys());
+    }
+
+    /// Another site of the same rule may have keys where this one has none.
+    #[test]
+    fn a_door_without_keys_counts_for_all() {
+        let rule =
+            Rule::new("table", Strategy::TokenBucket, Quota::new(4, std::time::Duration::from_secs(4)));
+        let site: &'static Site = Box::leak(Box::new(Site::new(rule.clone())));
+        let table = Box::leak(of(&rule, 1_000));
+        let [with, without] = [true, false].map(|has_keys| table.door(Own::new(site, 0, has_keys)));
+        for call in 1..4 {
+            assert!(!with.enter_at(call, 7_u64.stored(), 1).stops());
+        }
+        assert!(!without.enter_at(4, 7_u64.stored(), 1).stops(), "the long way, and the same key");
+        assert!(with.enter_at(6, 7_u64.stored(), 1).stops());
+        let counts = site.counted(without.counts());
+        assert_eq!((counts.passed, counts.rejected), (4, 1));
+    }
 }

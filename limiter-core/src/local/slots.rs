@@ -88,28 +88,14 @@ impl<S> Slots<S> {
         (slot.key == key).then_some(&mut slot.states)
     }
 
-    #[inline]
+    /// The states of a key, wherever it is.
     pub(super) fn find(&mut self, hash: u64, key: StoredKey) -> Option<&mut S> {
-        let at = home(hash, self.buckets.len());
-        // There is none before the first key.
-        let bucket = self.buckets.get(at)?;
-        let place = bucket.summary.places_of(tag(hash)).next();
-        // Most keys are where they are looked for first.
-        let (at, place) = match place.filter(|&place| bucket.slots[place].key == key) {
-            Some(place) => (at, place),
-            None => self.find_further(at, hash, key)?,
-        };
-        Some(&mut self.buckets[at].slots[place].states)
-    }
-
-    /// In which bucket, and at which place of it, a key is: here, or in one behind.
-    #[inline(never)]
-    fn find_further(&self, mut at: usize, hash: u64, key: StoredKey) -> Option<(usize, usize)> {
+        let mut at = home(hash, self.buckets.len());
         for _ in 0..self.buckets.len() {
             let bucket = &self.buckets[at];
             let mut places = bucket.summary.places_of(tag(hash));
             if let Some(place) = places.find(|&place| bucket.slots[place].key == key) {
-                return Some((at, place));
+                return Some(&mut self.buckets[at].slots[place].states);
             }
             if bucket.summary.passed_by() == 0 {
                 break;

@@ -140,7 +140,7 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
     }
 
     #[inline]
-    pub(super) fn terms(&self) -> &[Terms] {
+    fn terms(&self) -> &[Terms] {
         self.terms.as_ref()
     }
 

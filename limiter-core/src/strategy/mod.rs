@@ -29,7 +29,7 @@ use crate::Decision;
 ///
 /// Times are ticks of any one length since any one point; `now` and `at` never decrease from call to call, which the
 /// caller sees to.
-pub(crate) trait Room: 'static {
+pub(crate) trait Room: Sized + 'static {
     /// One by default is vacant: it takes no memory of its own, and is made fresh before it is used.
     type State: Default + Send + 'static;
 
@@ -56,11 +56,7 @@ pub(crate) trait Room: 'static {
     /// Lets a call of this cost go if it may go at `now`: a shortcut to the two.
     #[inline]
     fn goes(state: &mut Self::State, terms: &Terms, now: u64, cost: u64) -> bool {
-        let goes = Self::earliest(state, terms, now, cost) == Some(now);
-        if goes && cost > 0 {
-            Self::take(state, terms, now, cost);
-        }
-        goes
+        goes_at_length::<Self>(state, terms, now, cost)
     }
 
     /// How long a call has to wait that may not go at `now`, and how the state stands: another shortcut. Nothing where it can
@@ -199,6 +195,15 @@ pub(crate) fn goes<R: Room>(states: &mut [R::State], terms: &[Terms], now: u64, 
     let goes = latest::<R>(states, terms, now, cost).is_ok_and(|(turn, _)| turn == now);
     if goes {
         take::<R>(states, terms, now, cost);
+    }
+    goes
+}
+
+/// The two questions, one after the other.
+pub(crate) fn goes_at_length<R: Room>(state: &mut R::State, terms: &Terms, now: u64, cost: u64) -> bool {
+    let goes = R::earliest(state, terms, now, cost) == Some(now);
+    if goes && cost > 0 {
+        R::take(state, terms, now, cost);
     }
     goes
 }

@@ -4,7 +4,7 @@
 //! bits are for the count as a window, in ticks, leaves of a word. That is enough for the time: all counters are within one
 //! window of the last call, so that the bits above can be told from that.
 
-use crate::strategy::{Room as AnyRoom, Standing, Terms};
+use crate::strategy::{Room as AnyRoom, Standing, Terms, goes_at_length};
 
 pub(crate) struct Room;
 
@@ -137,7 +137,7 @@ impl AnyRoom for Room {
             counters.last = now;
             return true;
         }
-        counters.goes_at_length(terms, now, cost)
+        goes_at_length::<Self>(counters, terms, now, cost)
     }
 
     fn standing(counters: &Counters, terms: &Terms, now: u64) -> Standing {
@@ -159,16 +159,6 @@ impl AnyRoom for Room {
 }
 
 impl Counters {
-    /// The two questions, one after the other.
-    #[inline(never)]
-    fn goes_at_length(&mut self, terms: &Terms, now: u64, cost: u64) -> bool {
-        let goes = Room::earliest(self, terms, now, cost) == Some(now);
-        if goes && cost > 0 {
-            Room::take(self, terms, now, cost);
-        }
-        goes
-    }
-
     /// The older counters, oldest first.
     fn older(&self) -> impl Iterator<Item = u64> {
         self.older.iter().flat_map(|older| older.words())
