@@ -72,13 +72,13 @@ impl<R: Room, S: States<R::State>> DoorOf<R, S> {
             return self.enter_slowly(clock, key, cost);
         };
         // The processor reads its counter while it waits for the lock.
-        let Some(now) = clock.at_a_glance().filter(|&now| !self.table.is_to_sweep(now)) else {
+        let Some(now) = clock.at_a_glance().filter(|&now| now < shard.sweep_after) else {
             drop(shard);
             return self.enter_slowly(clock, key, cost);
         };
         let now = shard.advance(now);
         let Some(states) = shard.find_at_home(hash, key) else {
-            return self.enter_further(shard, key, now, cost);
+            return self.enter_further(shard, key, cost);
         };
         let (states, terms) = (states.as_mut(), self.terms.as_ref());
         if strategy::goes::<R>(states, terms, now, cost) {
@@ -90,13 +90,14 @@ impl<R: Room, S: States<R::State>> DoorOf<R, S> {
                 shard.rejected += 1;
                 self.own.rejects(&decision)
             }
-            _ => self.enter_further(shard, key, now, cost),
+            _ => self.enter_further(shard, key, cost),
         }
     }
 
     /// For a key that is not where most are, or is new, or is told more than a plain no.
     #[inline(never)]
-    fn enter_further(&self, mut shard: Held<'_, S>, key: StoredKey, now: u64, cost: u64) -> Entry {
+    fn enter_further(&self, mut shard: Held<'_, S>, key: StoredKey, cost: u64) -> Entry {
+        let now = shard.advance(0);
         let question = self.own.question(cost);
         let Some(states) = shard.find(self.secret.hash(key), key) else {
             drop(shard);

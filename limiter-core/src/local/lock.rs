@@ -4,13 +4,13 @@ use std::hint::spin_loop;
 use std::thread;
 use std::time::Duration;
 
-use spin::mutex::{SpinMutex, SpinMutexGuard};
+use spin::lock_api::{Mutex, MutexGuard};
 
 /// Unlike std's, it is given back by a plain store, which spares an atomic exchange where nobody waits.
 ///
 /// Who holds it decides one call; now and then it also makes room, which takes up to some hundred microseconds. Others try for
 /// a moment, and then let other threads run, one of which may be the one that holds it.
-pub(super) struct Lock<T>(SpinMutex<T>);
+pub(super) struct Lock<T>(Mutex<T>);
 
 /// A pause is twice as long as the one before, up to the longest. Who looks all the time takes the cache line away from who
 /// holds the lock; who stays away for a while lets it make many calls in a row, which is faster for both.
@@ -22,11 +22,11 @@ const SLEEP: Duration = Duration::from_micros(50);
 
 impl<T> Lock<T> {
     pub(super) fn new(value: T) -> Self {
-        Self(SpinMutex::new(value))
+        Self(Mutex::new(value))
     }
 
     #[inline]
-    pub(super) fn lock(&self) -> SpinMutexGuard<'_, T> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, T> {
         match self.0.try_lock() {
             Some(guard) => guard,
             None => self.wait(),
@@ -34,12 +34,12 @@ impl<T> Lock<T> {
     }
 
     #[inline]
-    pub(super) fn try_lock(&self) -> Option<SpinMutexGuard<'_, T>> {
+    pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         self.0.try_lock()
     }
 
     #[cold]
-    fn wait(&self) -> SpinMutexGuard<'_, T> {
+    fn wait(&self) -> MutexGuard<'_, T> {
         let (mut pause, mut yields) = (FIRST_PAUSE, 0);
         loop {
             if pause <= LONGEST_PAUSE {

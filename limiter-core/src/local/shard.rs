@@ -10,8 +10,8 @@ pub(super) struct Shard<S> {
     slots: Slots<S>,
     /// The newest time seen here: an older one counts as this.
     newest: u64,
-    /// Where the next sweep begins.
-    hand: u32,
+    /// From this time on, the table may have to be looked through for idle keys.
+    pub(super) sweep_after: u64,
     /// How the calls of annotated functions fared that were decided on the short way: counted here, since nobody else
     /// writes where the lock is.
     pub(super) passed: u64,
@@ -88,7 +88,7 @@ const GRACE: u64 = 1_000_000_000;
 
 impl<S: Default> Shard<S> {
     pub(super) fn new() -> Self {
-        Self { slots: Slots::new(), newest: 0, hand: 0, passed: 0, rejected: 0 }
+        Self { slots: Slots::new(), newest: 0, sweep_after: 0, passed: 0, rejected: 0 }
     }
 
     #[inline]
@@ -108,8 +108,11 @@ impl<S: Default> Shard<S> {
     /// The time of a call that came at `now`.
     #[inline]
     pub(super) fn advance(&mut self, now: u64) -> u64 {
-        self.newest = now.max(self.newest);
-        self.newest
+        if now < self.newest {
+            return self.newest;
+        }
+        self.newest = now;
+        now
     }
 
     /// Looks at a few places and removes the keys that have been idle for a while. Returns how many that were.
@@ -136,11 +139,8 @@ impl<S: Default> Shard<S> {
         S: States<R::State>,
     {
         let is_idle = |states: &S| strategy::is_idle::<R>(states.as_ref(), terms, time);
-        let (all, mut removed) = (self.slots.places(), 0);
-        for _ in 0..places.min(all) {
-            self.hand = if (self.hand as usize) + 1 < all { self.hand + 1 } else { 0 };
-            removed += usize::from(self.slots.remove_if(secret, self.hand as usize, is_idle));
-        }
+        let places = places.min(self.slots.places());
+        let removed = (0..places).filter(|_| self.slots.remove_next_if(secret, is_idle)).count();
         self.slots.shrink(secret);
         removed
     }

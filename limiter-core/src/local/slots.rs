@@ -14,7 +14,9 @@ use crate::stored_key::StoredKey;
 /// Places for keys with states of type `S`.
 pub(super) struct Slots<S> {
     buckets: Box<[Bucket<S>]>,
-    keys: usize,
+    keys: u32,
+    /// The place that is looked at next.
+    hand: u32,
 }
 
 /// How many keys a bucket holds.
@@ -25,20 +27,16 @@ const PLACES: usize = 5;
 #[repr(C, align(64))]
 struct Bucket<S> {
     summary: Summary,
-    slots: [Slot<S>; PLACES],
+    /// [`StoredKey::NONE`] where there is none.
+    keys: [StoredKey; PLACES],
+    states: [S; PLACES],
 }
 
 /// What a bucket holds, in one word: a byte for each place, and in the upper bits how many keys passed by.
 ///
-/// The byte of a place is 0 where it is free, else the tag of its key: seven bits of the hash, below a bit that is set.
+/// The byte of a place is the tag of its key: seven bits of the hash. It is 0 where there is no key.
 #[derive(Clone, Copy, Default)]
 struct Summary(u64);
-
-#[derive(Default)]
-struct Slot<S> {
-    key: StoredKey,
-    states: S,
-}
 
 /// What keys are hashed under: they are chosen by strangers, who must not be able to choose them into one place.
 #[derive(Clone, Copy)]
@@ -70,7 +68,7 @@ fn fold(one: u64, other: u64) -> u64 {
 
 impl<S> Slots<S> {
     pub(super) fn new() -> Self {
-        Self { buckets: Box::default(), keys: 0 }
+        Self { buckets: Box::default(), keys: 0, hand: 0 }
     }
 
     /// How many places there are.
@@ -84,8 +82,8 @@ impl<S> Slots<S> {
         let at = home(hash, self.buckets.len());
         // There is none before the first key.
         let bucket = self.buckets.get_mut(at)?;
-        let slot = &mut bucket.slots[bucket.summary.places_of(tag(hash)).next()?];
-        (slot.key == key).then_some(&mut slot.states)
+        let place = bucket.summary.places_of(tag(hash)).next()?;
+        (bucket.keys[place] == key).then_some(&mut bucket.states[place])
     }
 
     /// The states of a key, wherever it is.
@@ -94,8 +92,8 @@ impl<S> Slots<S> {
         for _ in 0..self.buckets.len() {
             let bucket = &self.buckets[at];
             let mut places = bucket.summary.places_of(tag(hash));
-            if let Some(place) = places.find(|&place| bucket.slots[place].key == key) {
-                return Some(&mut self.buckets[at].slots[place].states);
+            if let Some(place) = places.find(|&place| bucket.keys[place] == key) {
+                return Some(&mut self.buckets[at].states[place]);
             }
             if bucket.summary.passed_by() == 0 {
                 break;
@@ -113,28 +111,30 @@ impl<S> Slots<S> {
 impl<S: Default> Bucket<S> {
     /// Gives a key that is not there a place, or the states back where there is none.
     fn insert(&mut self, hash: u64, key: StoredKey, states: S) -> Result<(), S> {
-        let Some(place) = self.summary.places_of(0).find(|&place| self.summary.is_free(place)) else {
+        let Some(place) = self.keys.iter().position(|&held| held == StoredKey::NONE) else {
             return Err(states);
         };
         self.summary.set(place, tag(hash));
-        self.slots[place] = Slot { key, states };
+        self.keys[place] = key;
+        self.states[place] = states;
         Ok(())
     }
 
     /// Removes the key at a place, if there is one and `is_idle` says so of its states, and says which it was.
     fn remove_if(&mut self, place: usize, is_idle: impl FnOnce(&S) -> bool) -> Option<StoredKey> {
-        if self.summary.is_free(place) || !is_idle(&self.slots[place].states) {
+        if self.keys[place] == StoredKey::NONE || !is_idle(&self.states[place]) {
             return None;
         }
         self.summary.set(place, 0);
-        Some(std::mem::take(&mut self.slots[place]).key)
+        self.states[place] = S::default();
+        Some(std::mem::take(&mut self.keys[place]))
     }
 }
 
 impl<S: Default> Slots<S> {
     /// Gives a key that is not there a place.
     pub(super) fn insert(&mut self, secret: &Secret, key: StoredKey, states: S) {
-        if self.keys >= most_keys::<S>(self.buckets.len()) {
+        if self.keys as usize >= most_keys::<S>(self.buckets.len()) {
             let buckets = self.buckets.len();
             self.resize(secret, buckets + (buckets / 8).max(1));
         }
@@ -151,13 +151,14 @@ impl<S: Default> Slots<S> {
         }
     }
 
-    /// Removes the key at a place if there is one and `is_idle` says so of its states.
-    pub(super) fn remove_if(
-        &mut self,
-        secret: &Secret,
-        place: usize,
-        is_idle: impl FnOnce(&S) -> bool,
-    ) -> bool {
+    /// Removes the key at the next place, around and around, if there is one and `is_idle` says so of its states.
+    pub(super) fn remove_next_if(&mut self, secret: &Secret, is_idle: impl FnOnce(&S) -> bool) -> bool {
+        let place = if (self.hand as usize) < self.places() { self.hand } else { 0 };
+        self.hand = place + 1;
+        self.remove_if(secret, place as usize, is_idle)
+    }
+
+    fn remove_if(&mut self, secret: &Secret, place: usize, is_idle: impl FnOnce(&S) -> bool) -> bool {
         let at = place / PLACES;
         let Some(removed) = self.buckets[at].remove_if(place % PLACES, is_idle) else { return false };
         self.keys -= 1;
@@ -173,8 +174,8 @@ impl<S: Default> Slots<S> {
     pub(super) fn shrink(&mut self, secret: &Secret) {
         if self.keys == 0 {
             self.buckets = Box::default();
-        } else if self.keys < self.places() / 4 && self.buckets.len() > 1 {
-            self.resize(secret, (2 * self.keys).div_ceil(PLACES));
+        } else if (self.keys as usize) < self.places() / 4 && self.buckets.len() > 1 {
+            self.resize(secret, (2 * self.keys as usize).div_ceil(PLACES));
         }
     }
 
@@ -182,9 +183,9 @@ impl<S: Default> Slots<S> {
         let new = (0..buckets).map(|_| Bucket::default()).collect();
         let old = std::mem::replace(&mut self.buckets, new);
         for bucket in old {
-            for (place, slot) in bucket.slots.into_iter().enumerate() {
-                if !bucket.summary.is_free(place) {
-                    self.put(secret.hash(slot.key), slot.key, slot.states);
+            for (key, states) in bucket.keys.into_iter().zip(bucket.states) {
+                if key != StoredKey::NONE {
+                    self.put(secret.hash(key), key, states);
                 }
             }
         }
@@ -200,13 +201,9 @@ impl Summary {
     /// The places that have this tag. There may be a few that do not.
     #[inline]
     fn places_of(self, tag: u8) -> Places {
+        // Of seven bits, so that only a byte that is zero becomes negative, or one above it.
         let differences = self.0 ^ (u64::from(tag) * Self::EACH);
-        // The highest bit of each byte that is zero, and of some above it.
-        Places(differences.wrapping_sub(Self::EACH) & !differences & (Self::EACH << 7))
-    }
-
-    fn is_free(self, place: usize) -> bool {
-        self.0.to_le_bytes()[place] == 0
+        Places(differences.wrapping_sub(Self::EACH) & (Self::EACH << 7))
     }
 
     fn set(&mut self, place: usize, tag: u8) {
@@ -258,7 +255,7 @@ fn home(hash: u64, buckets: usize) -> usize {
 #[inline]
 fn tag(hash: u64) -> u8 {
     #[expect(clippy::cast_possible_truncation, reason = "one byte of it")]
-    return (hash >> 24) as u8 | 0x80;
+    return (hash >> 24) as u8 & 0x7f;
 }
 
 /// How many keys may stand in so many buckets. In a table that is fuller, more are not where they are looked for first; in a
@@ -312,7 +309,7 @@ mod tests {
                     }
                     slots.shrink(&secret);
                 }
-                assert_eq!(slots.keys, map.len());
+                assert_eq!(slots.keys as usize, map.len());
             }
             for (&number, &states) in &map {
                 let hash = secret.hash(key(number));
@@ -347,7 +344,7 @@ mod tests {
         let mut slots = Slots::new();
         for number in 0..20_000 {
             slots.insert(&secret, key(number), [0_u64; 1]);
-            let (keys, places) = (slots.keys, slots.places());
+            let (keys, places) = (slots.keys as usize, slots.places());
             assert!(keys < 100 || 5 * keys > 2 * places, "{keys} of {places}");
             assert!(keys < 1_000 || 5 * keys > 3 * places, "{keys} of {places}");
         }

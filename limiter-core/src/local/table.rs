@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use once_cell::sync::OnceCell;
-use spin::mutex::SpinMutexGuard;
+use spin::lock_api::MutexGuard;
 
 use super::door::DoorOf;
 use super::keyless::Keyless;
@@ -99,7 +99,7 @@ impl<S> Crowd<S> {
 }
 
 /// A shard whose lock we have.
-pub(super) type Held<'a, S> = SpinMutexGuard<'a, Shard<S>>;
+pub(super) type Held<'a, S> = MutexGuard<'a, Shard<S>>;
 
 /// A shard has cache lines of its own, so that threads in different shards do not slow each other down.
 #[repr(align(64))]
@@ -317,6 +317,7 @@ impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
         }
         let hash = self.secret.hash(key);
         let (home, mut shard) = self.shard(hash);
+        shard.sweep_after = self.sweep_after.load(Ordering::Relaxed);
         let now = shard.advance(now);
         match shard.find(hash, key) {
             Some(states) => strategy::decide::<R>(states.as_mut(), self.terms(), now, question),

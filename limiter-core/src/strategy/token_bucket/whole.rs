@@ -53,9 +53,9 @@ impl AnyRoom for Room {
         if cost > terms.capacity {
             return false;
         }
-        let raised = level.empty_at.max(now) + cost * terms.interval;
-        let goes = raised <= now + terms.fill;
-        if goes && cost > 0 {
+        let (raised, top) = (level.empty_at.max(now) + cost * terms.interval, now + terms.fill);
+        let goes = raised <= top;
+        if goes {
             level.empty_at = raised;
         }
         goes
@@ -66,11 +66,10 @@ impl AnyRoom for Room {
         if cost > terms.capacity {
             return None;
         }
-        // It is above what fits below the top, so it is not empty.
-        let level = level.empty_at - now;
-        let retry_after = level + cost * terms.interval - terms.fill;
-        let spare = terms.fill.saturating_sub(level);
-        Some((retry_after, Standing::fraction(spare, terms.interval, level)))
+        // As above, so that the compiler need not do it again. The level is not nothing, or else the call would go.
+        let (raised, top) = (level.empty_at.max(now) + cost * terms.interval, now + terms.fill);
+        let spare = top.saturating_sub(level.empty_at);
+        Some((raised - top, Standing::fraction(spare, terms.interval, level.empty_at - now)))
     }
 
     #[inline]
