@@ -77,13 +77,6 @@ impl Stripes {
         self.count(|stripe| &stripe.passed);
     }
 
-    /// [`count_passed`](Self::count_passed), if this thread is known to have a stripe of its own.
-    #[inline]
-    pub(crate) fn count_passed_at_once(&self) -> bool {
-        let stripe = self.own.get(NUMBER.get());
-        stripe.map(|stripe| count_alone(&stripe.passed)).is_some()
-    }
-
     fn count(&self, counter: impl Fn(&Stripe) -> &AtomicU64) {
         let number = thread_number();
         match self.own.get(number) {

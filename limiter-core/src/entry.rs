@@ -104,21 +104,13 @@ impl Own {
         Question { cost, longest_wait: self.longest_wait }
     }
 
-    /// A call that goes now.
-    #[inline]
-    pub(crate) fn goes(&self) -> Entry {
-        if self.counts.count_passed_at_once() { Entry::Goes } else { self.goes_counted_elsewhere() }
-    }
-
-    #[cold]
-    fn goes_counted_elsewhere(&self) -> Entry {
-        self.counts.count_passed();
-        Entry::Goes
-    }
-
     #[inline(never)]
     pub(crate) fn settles(&self, decision: Decision) -> Entry {
-        if decision.goes_now() { self.goes() } else { self.stops(decision) }
+        if decision.goes_now() {
+            self.counts.count_passed();
+            return Entry::Goes;
+        }
+        self.stops(decision)
     }
 
     pub(crate) fn has_keys(&self) -> bool {

@@ -1,8 +1,10 @@
 //! The short way of an annotated call through the table of its rule.
 
-use super::shard::States;
+use super::lock::{Held, Lock};
+use super::shard::{Shard, States};
+use super::shared::Shared;
 use super::slots::Secret;
-use super::table::{AnyTable as _, Held, Padded, Table, home};
+use super::table::{AnyTable as _, Table, home};
 use crate::entry::{Door, Entry, Own};
 use crate::stored_key::StoredKey;
 use crate::strategy::{self, Room};
@@ -16,7 +18,7 @@ use crate::{Clock, Counts, SystemClock};
 pub(super) struct DoorOf<R: Room, S: States<R::State>> {
     /// Those of the table, beside each other. Without shards where there are no keys.
     secret: Secret,
-    shards: &'static [Padded<S>],
+    shards: &'static [Lock<Shard<S>>],
     /// One less than there are, for [`home`].
     mask: usize,
     terms: S::Terms,
@@ -43,10 +45,10 @@ impl<R: Room, S: States<R::State>> Door for DoorOf<R, S> {
 
     fn counts(&self) -> Counts {
         let mut counts = Counts::default();
-        for Padded(shard) in self.table.shards_so_far() {
-            let shard = shard.lock();
-            counts.passed += shard.passed;
-            counts.rejected += shard.rejected;
+        let in_shards = self.table.shards_so_far().iter().map(|shard| shard.lock().tally);
+        for tally in in_shards.chain([self.table.keyless.lock().tally]) {
+            counts.passed += tally.passed;
+            counts.rejected += tally.rejected;
         }
         counts
     }
@@ -67,11 +69,10 @@ impl<R: Room, S: States<R::State>> DoorOf<R, S> {
     #[inline]
     fn enter_by(&self, clock: &impl Glance, key: StoredKey, cost: u64) -> Entry {
         let hash = self.secret.hash(key);
-        let Some(mut shard) = self.shards.get(home(hash, self.mask)).and_then(|shard| shard.0.try_lock())
-        else {
+        let Some(mut shard) = self.shards.get(home(hash, self.mask)).and_then(Lock::try_lock) else {
             return self.enter_slowly(clock, key, cost);
         };
-        // The processor reads its counter while it waits for the lock.
+        // Behind the lock: while the processor reads its counter, the key's bucket comes from memory.
         let Some(now) = clock.at_a_glance().filter(|&now| now < shard.sweep_after) else {
             drop(shard);
             return self.enter_slowly(clock, key, cost);
@@ -82,12 +83,12 @@ impl<R: Room, S: States<R::State>> DoorOf<R, S> {
         };
         let (states, terms) = (states.as_mut(), self.terms.as_ref());
         if strategy::goes::<R>(states, terms, now, cost) {
-            shard.passed += 1;
+            shard.tally.passed += 1;
             return Entry::Goes;
         }
         match strategy::refuse::<R>(states, terms, now, cost) {
             Some(decision) if self.own.is_plain() => {
-                shard.rejected += 1;
+                shard.tally.rejected += 1;
                 self.own.rejects(&decision)
             }
             _ => self.enter_further(shard, key, cost),
@@ -96,16 +97,15 @@ impl<R: Room, S: States<R::State>> DoorOf<R, S> {
 
     /// For a key that is not where most are, or is new, or is told more than a plain no.
     #[inline(never)]
-    fn enter_further(&self, mut shard: Held<'_, S>, key: StoredKey, cost: u64) -> Entry {
-        let now = shard.advance(0);
-        let question = self.own.question(cost);
+    fn enter_further(&self, mut shard: Held<'_, Shard<S>>, key: StoredKey, cost: u64) -> Entry {
+        let (now, question) = (shard.newest(), self.own.question(cost));
         let Some(states) = shard.find(self.secret.hash(key), key) else {
             drop(shard);
             return self.own.settles(self.table.decide(key, now, question));
         };
         let (states, terms) = (states.as_mut(), self.terms.as_ref());
         if strategy::goes::<R>(states, terms, now, cost) {
-            shard.passed += 1;
+            shard.tally.passed += 1;
             return Entry::Goes;
         }
         let decision = strategy::decide::<R>(states, terms, now, question);
@@ -120,15 +120,32 @@ impl<R: Room, S: States<R::State>> DoorOf<R, S> {
 
     #[inline]
     fn enter_keyless_by(&self, clock: &impl Glance, cost: u64) -> Entry {
-        let goes = |states: &mut S, now| strategy::goes::<R>(states.as_mut(), self.terms.as_ref(), now, cost);
-        match clock.at_a_glance() {
-            Some(now) if self.table.keyless.goes::<R>(now, goes) => self.own.goes(),
-            _ => self.enter_keyless_slowly(clock, cost),
+        // Before the lock: nothing has to come from memory, and what was written is there when the lock waits for it.
+        let Some(now) = clock.at_a_glance() else {
+            return self.enter_keyless_slowly(clock, cost);
+        };
+        let Some(mut shared) = self.table.keyless.try_lock() else {
+            return self.enter_keyless_slowly(clock, cost);
+        };
+        let (states, now) = shared.at(now);
+        if strategy::goes::<R>(states.as_mut(), self.terms.as_ref(), now, cost) {
+            shared.tally.passed += 1;
+            return Entry::Goes;
         }
+        self.enter_keyless_further(shared, cost)
     }
 
-    /// A decision would be carried around for nothing; the few calls that do not go are looked at once more. At a time of their
-    /// own, since another may have taken something later than ours.
+    /// For a call that does not go now.
+    #[inline(never)]
+    fn enter_keyless_further(&self, mut shared: Held<'_, Shared<S>>, cost: u64) -> Entry {
+        // At the same time, the newest seen.
+        let (states, now) = shared.at(0);
+        let decision =
+            strategy::decide::<R>(states.as_mut(), self.terms.as_ref(), now, self.own.question(cost));
+        drop(shared);
+        self.own.settles(decision)
+    }
+
     #[cold]
     fn enter_keyless_slowly(&self, clock: &impl Clock, cost: u64) -> Entry {
         self.own.settles(self.table.decide_keyless(clock.now(), self.own.question(cost)))

@@ -10,7 +10,13 @@ use spin::lock_api::{Mutex, MutexGuard};
 ///
 /// Who holds it decides one call; now and then it also makes room, which takes up to some hundred microseconds. Others try for
 /// a moment, and then let other threads run, one of which may be the one that holds it.
+///
+/// It has cache lines of its own with what it guards, so that threads at different locks do not slow each other down.
+#[repr(align(64))]
 pub(super) struct Lock<T>(Mutex<T>);
+
+/// What a lock guards, while it is ours.
+pub(super) type Held<'a, T> = MutexGuard<'a, T>;
 
 /// A pause is twice as long as the one before, up to the longest. Who looks all the time takes the cache line away from who
 /// holds the lock; who stays away for a while lets it make many calls in a row, which is faster for both.
@@ -26,7 +32,7 @@ impl<T> Lock<T> {
     }
 
     #[inline]
-    pub(super) fn lock(&self) -> MutexGuard<'_, T> {
+    pub(super) fn lock(&self) -> Held<'_, T> {
         match self.0.try_lock() {
             Some(guard) => guard,
             None => self.wait(),
@@ -34,12 +40,12 @@ impl<T> Lock<T> {
     }
 
     #[inline]
-    pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+    pub(super) fn try_lock(&self) -> Option<Held<'_, T>> {
         self.0.try_lock()
     }
 
     #[cold]
-    fn wait(&self) -> MutexGuard<'_, T> {
+    fn wait(&self) -> Held<'_, T> {
         let (mut pause, mut yields) = (FIRST_PAUSE, 0);
         loop {
             if pause <= LONGEST_PAUSE {

@@ -1,9 +1,9 @@
 //! The limiter of this process.
 
 mod door;
-mod keyless;
 mod lock;
 mod shard;
+mod shared;
 mod slots;
 mod table;
 

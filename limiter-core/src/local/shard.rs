@@ -2,6 +2,7 @@
 //!
 //! A key is removed only when it is idle, that is when its state is as good as a fresh one.
 
+use super::shared::Tally;
 use super::slots::{Secret, Slots};
 use crate::stored_key::StoredKey;
 use crate::strategy::{self, Room, Terms};
@@ -12,10 +13,7 @@ pub(super) struct Shard<S> {
     newest: u64,
     /// From this time on, the table may have to be looked through for idle keys.
     pub(super) sweep_after: u64,
-    /// How the calls of annotated functions fared that were decided on the short way: counted here, since nobody else
-    /// writes where the lock is.
-    pub(super) passed: u64,
-    pub(super) rejected: u64,
+    pub(super) tally: Tally,
 }
 
 /// The states of one key, one for each quota: in place where there is one quota, as there mostly is.
@@ -33,18 +31,6 @@ pub(crate) trait States<T>: AsRef<[T]> + AsMut<[T]> + Default + Send + 'static {
     {
         Self::collect(terms.iter().map(R::fresh))
     }
-
-    /// All of them as one word, where that is possible.
-    fn to_word<R: Room<State = T>>(&self) -> Option<u64> {
-        None
-    }
-
-    fn from_word<R: Room<State = T>>(_: u64) -> Option<Self>
-    where
-        Self: Sized,
-    {
-        None
-    }
 }
 
 impl<T: Default + Send + 'static> States<T> for [T; 1] {
@@ -52,16 +38,6 @@ impl<T: Default + Send + 'static> States<T> for [T; 1] {
 
     fn terms(terms: Box<[Terms]>) -> [Terms; 1] {
         [terms[0]]
-    }
-
-    #[inline]
-    fn to_word<R: Room<State = T>>(&self) -> Option<u64> {
-        R::to_word(&self[0])
-    }
-
-    #[inline]
-    fn from_word<R: Room<State = T>>(word: u64) -> Option<Self> {
-        R::from_word(word).map(|state| [state])
     }
 
     fn collect(mut states: impl Iterator<Item = T>) -> Self {
@@ -88,7 +64,7 @@ const GRACE: u64 = 1_000_000_000;
 
 impl<S: Default> Shard<S> {
     pub(super) fn new() -> Self {
-        Self { slots: Slots::new(), newest: 0, sweep_after: 0, passed: 0, rejected: 0 }
+        Self { slots: Slots::new(), newest: 0, sweep_after: 0, tally: Tally::default() }
     }
 
     #[inline]
@@ -103,6 +79,10 @@ impl<S: Default> Shard<S> {
 
     pub(super) fn insert(&mut self, secret: &Secret, key: StoredKey, states: S) {
         self.slots.insert(secret, key, states);
+    }
+
+    pub(super) fn newest(&self) -> u64 {
+        self.newest
     }
 
     /// The time of a call that came at `now`.

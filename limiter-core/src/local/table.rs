@@ -4,12 +4,11 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use once_cell::sync::OnceCell;
-use spin::lock_api::MutexGuard;
 
 use super::door::DoorOf;
-use super::keyless::Keyless;
-use super::lock::Lock;
+use super::lock::{Held, Lock};
 use super::shard::{Shard, States};
+use super::shared::Shared;
 use super::slots::Secret;
 use crate::entry::{Door, Own};
 use crate::stored_key::StoredKey;
@@ -65,7 +64,7 @@ pub(crate) struct Table<R: Room, S: States<R::State>> {
     max_keys: usize,
     /// How many keys all shards hold together, or are about to.
     keys: AtomicUsize,
-    shards: OnceCell<Box<[Padded<S>]>>,
+    shards: OnceCell<Box<[Lock<Shard<S>>]>>,
     pub(super) secret: Secret,
     /// From this time on, some places are looked at for idle keys.
     sweep_after: AtomicU64,
@@ -76,34 +75,13 @@ pub(crate) struct Table<R: Room, S: States<R::State>> {
     /// Looking for idle keys is worth it again from this time on.
     search_after: AtomicU64,
     /// All keys that found no room.
-    crowd: Lock<Crowd<S>>,
+    crowd: Lock<Shared<S>>,
     /// Whether the crowd has spent anything since it was last idle: new keys need not look at it before.
     crowded: AtomicBool,
     /// For calls without a key.
-    pub(super) keyless: Keyless<S>,
+    pub(super) keyless: Lock<Shared<S>>,
     room: PhantomData<fn() -> R>,
 }
-
-/// Keys that share one state, wherever their shards are.
-struct Crowd<S> {
-    states: S,
-    /// The newest time seen here: an older one counts as this.
-    newest: u64,
-}
-
-impl<S> Crowd<S> {
-    fn at(&mut self, now: u64) -> (&mut S, u64) {
-        self.newest = now.max(self.newest);
-        (&mut self.states, self.newest)
-    }
-}
-
-/// A shard whose lock we have.
-pub(super) type Held<'a, S> = MutexGuard<'a, Shard<S>>;
-
-/// A shard has cache lines of its own, so that threads in different shards do not slow each other down.
-#[repr(align(64))]
-pub(super) struct Padded<S>(pub(super) Lock<Shard<S>>);
 
 /// About how many keys a shard is meant for: few enough to grow without a pause that anybody notices. There are not more of
 /// them because a rule pays for all with its first key.
@@ -123,7 +101,6 @@ const LONGEST_PAUSE: u64 = 365 * 24 * 3600 * 1_000_000_000;
 impl<R: Room, S: States<R::State>> Table<R, S> {
     fn new(terms: Box<[Terms]>, max_keys: usize) -> Self {
         Self {
-            keyless: Keyless::new::<R>(&terms),
             keys: AtomicUsize::new(0),
             shards: OnceCell::new(),
             secret: Secret::new(),
@@ -131,8 +108,9 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
             fruitless: AtomicUsize::new(0),
             next_swept: AtomicUsize::new(0),
             search_after: AtomicU64::new(0),
-            crowd: Lock::new(Crowd { states: S::fresh::<R>(&terms), newest: 0 }),
+            crowd: Lock::new(Shared::new(S::fresh::<R>(&terms))),
             crowded: AtomicBool::new(false),
+            keyless: Lock::new(Shared::new(S::fresh::<R>(&terms))),
             room: PhantomData,
             terms: S::terms(terms),
             max_keys,
@@ -145,15 +123,15 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
     }
 
     #[inline]
-    pub(super) fn shards(&self) -> &[Padded<S>] {
+    pub(super) fn shards(&self) -> &[Lock<Shard<S>>] {
         self.shards.get_or_init(|| {
             let count = (self.max_keys / KEYS_IN_A_SHARD).next_power_of_two().min(MOST_SHARDS);
-            (0..count).map(|_| Padded(Lock::new(Shard::new()))).collect()
+            (0..count).map(|_| Lock::new(Shard::new())).collect()
         })
     }
 
     /// None before the first key.
-    pub(super) fn shards_so_far(&self) -> &[Padded<S>] {
+    pub(super) fn shards_so_far(&self) -> &[Lock<Shard<S>>] {
         self.shards.get().map_or(&[], |shards| shards)
     }
 
@@ -185,7 +163,7 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
             }
             let next = self.next();
             if next != home {
-                removed += self.shards()[next].0.try_lock().map_or(0, |mut other| remove(&mut other));
+                removed += self.shards()[next].try_lock().map_or(0, |mut other| remove(&mut other));
             }
         }
         self.keys.fetch_sub(removed, Ordering::Relaxed);
@@ -206,10 +184,10 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
 
     /// The shard of a key, and which it is.
     #[inline]
-    fn shard(&self, hash: u64) -> (usize, Held<'_, S>) {
+    fn shard(&self, hash: u64) -> (usize, Held<'_, Shard<S>>) {
         let shards = self.shards();
         let home = home(hash, shards.len() - 1);
-        (home, shards[home].0.lock())
+        (home, shards[home].lock())
     }
 
     /// Decides for a key that has no place yet, and gives it one if it takes anything.
@@ -237,9 +215,9 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
     }
 
     pub(super) fn decide_keyless(&self, now: u64, question: Question) -> Decision {
-        self.keyless.with::<R, Decision>(now, |states, now| {
-            strategy::decide::<R>(states.as_mut(), self.terms(), now, question)
-        })
+        let mut keyless = self.keyless.lock();
+        let (states, now) = keyless.at(now);
+        strategy::decide::<R>(states.as_mut(), self.terms(), now, question)
     }
 
     fn decide_in_crowd(&self, now: u64, question: Question) -> Decision {
@@ -278,7 +256,7 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
     /// shard had any.
     #[cold]
     fn sweep(&self, now: u64) {
-        let Some(mut shard) = self.shards()[self.next()].0.try_lock() else { return };
+        let Some(mut shard) = self.shards()[self.next()].try_lock() else { return };
         let removed = shard.sweep::<R>(now, self.terms(), &self.secret);
         drop(shard);
         if removed > 0 {
@@ -328,7 +306,9 @@ impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
     fn look(&self, key: StoredKey, now: u64) -> Decision {
         let look = |states: &mut S, now| strategy::look::<R>(states.as_ref(), self.terms(), now);
         if key == StoredKey::NONE {
-            return self.keyless.with::<R, Decision>(now, look);
+            let mut keyless = self.keyless.lock();
+            let (states, now) = keyless.at(now);
+            return look(states, now);
         }
         let hash = self.secret.hash(key);
         let (_, mut shard) = self.shard(hash);
@@ -346,7 +326,8 @@ impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
 
     fn forget(&self, key: StoredKey) {
         if key == StoredKey::NONE {
-            return self.keyless.with::<R, ()>(0, |states, _| *states = S::fresh::<R>(self.terms()));
+            *self.keyless.lock().at(0).0 = S::fresh::<R>(self.terms());
+            return;
         }
         let hash = self.secret.hash(key);
         let (_, mut shard) = self.shard(hash);

@@ -69,18 +69,6 @@ pub(crate) trait Room: Sized + 'static {
 
     /// How the state stands: a shortcut to what `earliest` says, never another opinion.
     fn standing(state: &Self::State, terms: &Terms, now: u64) -> Standing;
-
-    /// The state as one word, for rooms that need no more: it can be kept in an atomic, without a lock.
-    ///
-    /// Such a room must keep its promise also where `now` goes back from call to call.
-    fn to_word(_state: &Self::State) -> Option<u64> {
-        None
-    }
-
-    /// The state that [`to_word`](Self::to_word) made a word of.
-    fn from_word(_word: u64) -> Option<Self::State> {
-        None
-    }
 }
 
 /// Names every strategy once: its variant, its room, its name in the annotation, its promise.

@@ -78,18 +78,6 @@ impl AnyRoom for Room {
         let spare = terms.fill.saturating_sub(level);
         Standing::fraction(spare, terms.interval, level)
     }
-
-    /// Each call raises the level by its cost, and goes only if it is then no higher above its own time than the top. So
-    /// whichever order their times have, n calls in any interval of times are at most what fits there.
-    #[inline]
-    fn to_word(level: &Level) -> Option<u64> {
-        Some(level.empty_at)
-    }
-
-    #[inline]
-    fn from_word(empty_at: u64) -> Option<Level> {
-        Some(Level { empty_at })
-    }
 }
 
 #[cfg(test)]
