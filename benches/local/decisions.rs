@@ -137,10 +137,9 @@ fn many(report: &mut Report) {
 }
 
 fn rejected(report: &mut Report) {
-    let day = Duration::from_secs(24 * 60 * 60);
-    let quota = Quota::with_period(day).expect("it is not 0");
-    let governor: DefaultKeyedRateLimiter<u64> = RateLimiter::keyed(quota);
-    let rate_net = rate_net::Quota::rate(1, day).map(rate_net::RateLimiter::with_quota).expect("a quota");
+    let governor: DefaultKeyedRateLimiter<u64> = RateLimiter::keyed(peers::one_a_day());
+    let rate_net =
+        rate_net::Quota::rate(1, peers::DAY).map(rate_net::RateLimiter::with_quota).expect("a quota");
     let throttled: peers::Throttled = throttled::StoreLimiter::new(throttled::MemoryStore::new());
     let hour = throttled::Quota::per_hour(NonZeroU32::MIN);
     let contenders = [

@@ -1,4 +1,4 @@
-//! What a decision is made of: the least that each of its parts takes, without the rest.
+//! What a rejection is made of: the least that each of its parts takes, without the rest.
 
 use std::array;
 use std::hint::black_box;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use governor::{DefaultKeyedRateLimiter, RateLimiter};
 use limiter::rate_limit;
 
-use crate::annotated::{PLENTY, now};
+use crate::annotated::now;
 use crate::peers;
 use crate::report::Report;
 use crate::rounds::{Contender, Workload, nameless};
@@ -37,14 +37,27 @@ impl Locks {
     }
 }
 
-// Functions of its own: one that is called from several places is compiled apart, and those who measure it elsewhere would
-// measure another.
-#[rate_limit(strategy = "token_bucket", key = id, qps = PLENTY)]
-async fn token_bucket(id: u64) -> Option<()> {
-    black_box(id);
-    Some(())
+/// As much memory as the states of all keys take, each in a cache line of its own.
+struct States(Vec<State>);
+
+#[derive(Default)]
+#[repr(align(64))]
+struct State(AtomicU64);
+
+impl States {
+    fn new() -> Self {
+        Self((0..KEYS).map(|_| State::default()).collect())
+    }
+
+    fn look(&self, id: u64) -> u64 {
+        self.0[usize::try_from(id).expect("few keys")].0.load(Ordering::Relaxed)
+    }
 }
 
+const KEYS: u64 = 10_000;
+
+// A function of its own: one that is called from several places is compiled apart, and those who measure it elsewhere would
+// measure another.
 #[rate_limit(strategy = "token_bucket", key = id, qps = 1, window = "1d")]
 async fn rejected(id: u64) -> Option<()> {
     black_box(id);
@@ -52,31 +65,29 @@ async fn rejected(id: u64) -> Option<()> {
 }
 
 pub(crate) fn measure(report: &mut Report) {
-    let governor: DefaultKeyedRateLimiter<u64> = RateLimiter::keyed(peers::plenty());
-    let (clock, locks) = (quanta::Clock::new(), Locks::new());
-    let words: [AtomicU64; 40] = array::from_fn(|_| AtomicU64::new(0));
+    let governor: DefaultKeyedRateLimiter<u64> = RateLimiter::keyed(peers::one_a_day());
+    let (clock, locks, states) = (quanta::Clock::new(), Locks::new(), States::new());
+    let words: [AtomicU64; 30] = array::from_fn(|_| AtomicU64::new(0));
     let write =
         |count: usize, id: u64| words[..count].iter().for_each(|word| word.store(id, Ordering::Relaxed));
     let contenders = [
         Contender::by_id("governor", |id| governor.check_key(&id)),
         Contender::by_id("a clock", |_| clock.raw()),
-        Contender::by_id("a clock and 40 writes", |id| {
-            write(40, id);
-            clock.raw()
+        Contender::by_id("a clock, one of 10,000 states", |id| (states.look(id), clock.raw())),
+        Contender::by_id("a clock, one of 10,000 states, 30 writes", |id| {
+            write(30, id);
+            (states.look(id), clock.raw())
         }),
-        Contender::by_id("a clock behind a lock", |id| locks.with(id, || clock.raw())),
-        Contender::by_id("a clock behind a lock, and 20 writes", |id| {
-            write(20, id);
-            locks.with(id, || clock.raw())
+        Contender::by_id("a clock, one of 10,000 states, behind a lock", |id| {
+            locks.with(id, || (states.look(id), clock.raw()))
         }),
-        Contender::by_id("a clock behind a lock, and 40 writes", |id| {
-            write(40, id);
-            locks.with(id, || clock.raw())
+        Contender::by_id("a clock, one of 10,000 states, behind a lock, 30 writes", |id| {
+            write(30, id);
+            locks.with(id, || (states.look(id), clock.raw()))
         }),
-        Contender::by_id("limiter", |id| now(token_bucket(id))),
-        Contender::by_id("limiter, rejected", |id| now(rejected(id))),
+        Contender::by_id("limiter", |id| now(rejected(id))),
     ];
-    let workload = Workload { keys: 10_000, name: nameless, rounds: 61, calls: 60_000 };
+    let workload = Workload { keys: KEYS, name: nameless, rounds: 61, calls: 60_000 };
     workload.fill(0, &contenders);
     report.parts = workload.compare(&contenders);
 }

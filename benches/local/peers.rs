@@ -11,10 +11,16 @@ use trypema::{BucketSize, RateLimit, RateLimiterBuilder as _, WindowSize};
 pub(crate) const PLENTY_U32: NonZeroU32 = NonZeroU32::new(1_000_000_000).expect("it is not 0");
 const PLENTY_USIZE: NonZeroUsize = NonZeroUsize::new(1_000_000_000).expect("it is not 0");
 const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// As many as our functions have.
 pub(crate) fn plenty() -> Quota {
     Quota::per_second(PLENTY_U32)
+}
+
+/// For calls that are rejected.
+pub(crate) fn one_a_day() -> Quota {
+    Quota::with_period(DAY).expect("it is not 0")
 }
 
 /// As [`crate::live`] has it.

@@ -14,8 +14,9 @@ sentinel is its attribute `#[flow]`, on a function that is not async. Peers are 
 
 /// What one should know of the parts.
 const PARTS: &str = "\
-What a decision is made of, with 10,000 keys u64: one read of the processor's counter, one of 256 locks, and writes, which a
-lock waits for; a decision with its async function has about 25. What is left is for finding the key and deciding.";
+What a rejection is made of, with 10,000 keys u64: one read of the processor's counter, a state, one of 256 locks, and writes,
+which a lock waits for; a rejection has about 30, with those of its async function. What is left is for finding the key and
+deciding.";
 
 /// Everything that was measured.
 pub(crate) struct Report {
@@ -87,7 +88,7 @@ impl Report {
 
     pub(crate) fn print(&self) {
         let columns = self.columns.iter().map(|(title, figures)| (*title, figures));
-        let parts = Some(("what a decision is made of", &self.parts)).filter(|(_, parts)| !parts.is_empty());
+        let parts = Some(("what a rejection is made of", &self.parts)).filter(|(_, parts)| !parts.is_empty());
         for (title, figures) in columns.chain(parts) {
             println!("\n{title}");
             for Figure { contender, nanos, ratio, .. } in figures {

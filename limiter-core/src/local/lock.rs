@@ -22,8 +22,9 @@ pub(super) type Held<'a, T> = MutexGuard<'a, T>;
 /// holds the lock; who stays away for a while lets it make many calls in a row, which is faster for both.
 const FIRST_PAUSE: u32 = 8;
 const LONGEST_PAUSE: u32 = 64;
-/// After as many turns of others it sleeps: a thread of a higher priority would else never let the holder run.
-const YIELDS: u32 = 100;
+/// After as many turns of others it sleeps: a thread of a higher priority would else never let the holder run, and schedulers
+/// put off who yields often.
+const YIELDS: u32 = 10;
 const SLEEP: Duration = Duration::from_micros(50);
 
 impl<T> Lock<T> {

@@ -15,7 +15,7 @@ use crate::stored_key::StoredKey;
 pub(super) struct Slots<S> {
     buckets: Box<[Bucket<S>]>,
     keys: u32,
-    /// The place that is looked at next.
+    /// The place whose turn it is in [`remove_next_if`](Self::remove_next_if).
     hand: u32,
 }
 
@@ -88,6 +88,7 @@ impl<S> Slots<S> {
 
     /// The states of a key, wherever it is.
     pub(super) fn find(&mut self, hash: u64, key: StoredKey) -> Option<&mut S> {
+        debug_assert!(key != StoredKey::NONE, "that is no key");
         let mut at = home(hash, self.buckets.len());
         for _ in 0..self.buckets.len() {
             let bucket = &self.buckets[at];
@@ -151,7 +152,8 @@ impl<S: Default> Slots<S> {
         }
     }
 
-    /// Removes the key at the next place, around and around, if there is one and `is_idle` says so of its states.
+    /// Removes the key at the next place, around and around, if there is one and `is_idle` says so of its states. There is
+    /// at least one place.
     pub(super) fn remove_next_if(&mut self, secret: &Secret, is_idle: impl FnOnce(&S) -> bool) -> bool {
         let place = if (self.hand as usize) < self.places() { self.hand } else { 0 };
         self.hand = place + 1;
@@ -201,8 +203,8 @@ impl Summary {
     /// The places that have this tag. There may be a few that do not.
     #[inline]
     fn places_of(self, tag: u8) -> Places {
-        // Of seven bits, so that only a byte that is zero becomes negative, or one above it.
         let differences = self.0 ^ (u64::from(tag) * Self::EACH);
+        // Of bytes with seven bits, only one that is zero becomes negative, or one above it.
         Places(differences.wrapping_sub(Self::EACH) & (Self::EACH << 7))
     }
 
@@ -315,6 +317,24 @@ mod tests {
                 let hash = secret.hash(key(number));
                 assert_eq!(slots.find(hash, key(number)), Some(&mut { states }));
             }
+        }
+    }
+
+    #[test]
+    fn every_place_has_its_turn() {
+        let secret = Secret::new();
+        let mut slots = Slots::new();
+        for number in 0..500 {
+            slots.insert(&secret, key(number), number);
+        }
+        // Wherever it begins, and though the places become fewer meanwhile.
+        for left in [400, 300, 0] {
+            let is_idle = |&number: &u64| number >= left;
+            let removed = (0..slots.places()).filter(|_| slots.remove_next_if(&secret, is_idle)).count();
+            assert!(removed >= 100, "{removed} were found");
+            assert_eq!(u64::from(slots.keys), left);
+            slots.hand += 7;
+            slots.shrink(&secret);
         }
     }
 

@@ -55,6 +55,7 @@ impl AnyRoom for Room {
         }
         let (raised, top) = (level.empty_at.max(now) + cost * terms.interval, now + terms.fill);
         let goes = raised <= top;
+        // One that costs nothing leaves at most an empty bucket that has been empty since now.
         if goes {
             level.empty_at = raised;
         }
@@ -66,7 +67,7 @@ impl AnyRoom for Room {
         if cost > terms.capacity {
             return None;
         }
-        // As above, so that the compiler need not do it again. The level is not nothing, or else the call would go.
+        // As above, so that the compiler need not do it again. The bucket is not empty, or else the call would go.
         let (raised, top) = (level.empty_at.max(now) + cost * terms.interval, now + terms.fill);
         let spare = top.saturating_sub(level.empty_at);
         Some((raised - top, Standing::fraction(spare, terms.interval, level.empty_at - now)))
