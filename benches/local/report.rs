@@ -51,11 +51,14 @@ impl Row {
     fn cells(&self) -> [String; 4] {
         let Self { path, figure, unit, target } = self;
         let decimals = if *figure < 10.0 && figure.fract() != 0.0 { 2 } else { 0 };
-        let measured = format!("{figure:.decimals$} {unit}").trim_end().to_owned();
+        let shown = format!("{figure:.decimals$}");
+        // By what is shown: the digits behind it change from run to run.
+        let figure: f64 = shown.parse().expect("it was a number");
+        let measured = format!("{shown} {unit}").trim_end().to_owned();
         let verdict = |met| if met { "yes" } else { "**no**" };
         let (wanted, met) = match *target {
-            Target::AtMost(most) => (format!("at most {most}"), verdict(*figure <= most)),
-            Target::AtLeast(least) => (format!("at least {least}"), verdict(*figure >= least)),
+            Target::AtMost(most) => (format!("at most {most}"), verdict(figure <= most)),
+            Target::AtLeast(least) => (format!("at least {least}"), verdict(figure >= least)),
             Target::Untold(least) => (format!("at least {least}"), "the machine was busy"),
             Target::None => (String::new(), ""),
         };
