@@ -41,6 +41,12 @@ impl<'a> Crowd<'a> {
     fn throughput(&self) -> f64 {
         let ready = AtomicUsize::new(0);
         let work = |thread: usize| {
+            // Whose keys were another thread's before.
+            let mut number: u64 = 0;
+            for _ in 0..CALLS / 10 {
+                number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+                (self.call)(thread, number >> 32);
+            }
             // Nobody sleeps here, so that nobody has to be woken.
             ready.fetch_add(1, Ordering::AcqRel);
             while ready.load(Ordering::Acquire) < self.threads {
@@ -109,6 +115,13 @@ pub(crate) fn measure(report: &mut Report) {
     let call = |thread, number| theirs(own_keys(thread, number));
     let speedup = ratio(Crowd::of(1, &call), Crowd::of(2, &call));
     report.row("two threads, 5,000 keys each, governor", speedup, "x one thread", Target::None);
+
+    let calls = (
+        |thread: usize, number: u64| theirs(own_keys(thread, number)),
+        |thread: usize, number: u64| ours(own_keys(thread, number)),
+    );
+    let beside = ratio(Crowd::of(2, &calls.0), Crowd::of(2, &calls.1));
+    report.row("two threads, 5,000 keys each", beside, "x governor", Target::None);
 
     let calls = (|_: usize, _: u64| theirs(7), |_: usize, _: u64| ours(7));
     let beside = ratio(Crowd::of(2, &calls.0), Crowd::of(2, &calls.1));

@@ -45,8 +45,10 @@ impl<R: Room, S: States<R::State>> Door for DoorOf<R, S> {
 
     fn counts(&self) -> Counts {
         let mut counts = Counts::default();
+        // One lock at a time.
+        let keyless = self.table.keyless.lock().tally;
         let in_shards = self.table.shards_so_far().iter().map(|shard| shard.lock().tally);
-        for tally in in_shards.chain([self.table.keyless.lock().tally]) {
+        for tally in in_shards.chain([keyless]) {
             counts.passed += tally.passed;
             counts.rejected += tally.rejected;
         }
@@ -73,7 +75,7 @@ impl<R: Room, S: States<R::State>> DoorOf<R, S> {
             return self.enter_slowly(clock, key, cost);
         };
         // Behind the lock: while the processor reads its counter, the key's bucket comes from memory.
-        let Some(now) = clock.at_a_glance().filter(|&now| now < shard.sweep_after) else {
+        let Some(now) = clock.at_a_glance().filter(|&now| !self.table.is_to_sweep(&mut shard, now)) else {
             drop(shard);
             return self.enter_slowly(clock, key, cost);
         };
@@ -115,17 +117,17 @@ impl<R: Room, S: States<R::State>> DoorOf<R, S> {
 
     #[cold]
     fn enter_slowly(&self, clock: &impl Clock, key: StoredKey, cost: u64) -> Entry {
-        self.own.settles(self.table.decide(key, clock.now(), self.own.question(cost)))
+        self.own.settles(self.table.decide_by(|| clock.now(), key, self.own.question(cost)))
     }
 
     #[inline]
     fn enter_keyless_by(&self, clock: &impl Glance, cost: u64) -> Entry {
         // Before the lock: nothing has to come from memory, and what was written is there when the lock waits for it.
         let Some(now) = clock.at_a_glance() else {
-            return self.enter_keyless_slowly(clock, cost);
+            return self.enter_slowly(clock, StoredKey::NONE, cost);
         };
         let Some(mut shared) = self.table.keyless.try_lock() else {
-            return self.enter_keyless_slowly(clock, cost);
+            return self.enter_slowly(clock, StoredKey::NONE, cost);
         };
         let (states, now) = shared.at(now);
         if strategy::goes::<R>(states.as_mut(), self.terms.as_ref(), now, cost) {
@@ -140,15 +142,16 @@ impl<R: Room, S: States<R::State>> DoorOf<R, S> {
     fn enter_keyless_further(&self, mut shared: Held<'_, Shared<S>>, cost: u64) -> Entry {
         // At the same time, the newest seen.
         let (states, now) = shared.at(0);
-        let decision =
-            strategy::decide::<R>(states.as_mut(), self.terms.as_ref(), now, self.own.question(cost));
+        let (states, terms) = (states.as_mut(), self.terms.as_ref());
+        if let Some(decision) =
+            strategy::refuse::<R>(states, terms, now, cost).filter(|_| self.own.is_plain())
+        {
+            shared.tally.rejected += 1;
+            return self.own.rejects(&decision);
+        }
+        let decision = strategy::decide::<R>(states, terms, now, self.own.question(cost));
         drop(shared);
         self.own.settles(decision)
-    }
-
-    #[cold]
-    fn enter_keyless_slowly(&self, clock: &impl Clock, cost: u64) -> Entry {
-        self.own.settles(self.table.decide_keyless(clock.now(), self.own.question(cost)))
     }
 }
 
@@ -236,8 +239,16 @@ mod tests {
         }
         assert!(passed > 100 && rejected > 100, "{rule:?}: {passed} passed, {rejected} did not");
         assert_eq!(waited > 100, longest_wait > 0, "{rule:?}: {waited} waited");
+        // What is counted here took the short way: not new keys, not calls that cost too much, not times of a sweep.
+        let counted_here = short.counts();
+        let is_plain = longest_wait == 0 && rule.quotas().len() == 1;
+        assert!(4 * counted_here.passed > passed, "{rule:?}: {counted_here:?} of {passed} that passed");
+        assert!(
+            !is_plain || 4 * counted_here.rejected > rejected,
+            "{rule:?}: {counted_here:?} of {rejected}"
+        );
         // One that waits is counted once somebody waits for it.
-        let counts = site.counted(short.counts());
+        let counts = site.counted(counted_here);
         assert_eq!((counts.passed, counts.rejected), (passed, rejected), "{rule:?}");
     }
 
@@ -257,6 +268,24 @@ mod tests {
             assert!(!door.enter_at(10 * SECOND + 10 * call + 1, 7_u64.stored(), 0).stops());
         }
         assert!(table.live_keys() < 500, "{} keys are left", table.live_keys());
+    }
+
+    /// A call that costs nothing takes nothing, not even the place of another.
+    #[test]
+    fn a_call_that_costs_nothing_keeps_no_key() {
+        for &strategy in Strategy::ALL {
+            let rule = Rule::new("table", strategy, Quota::new(4, std::time::Duration::from_secs(4)));
+            let site: &'static Site = Box::leak(Box::new(Site::new(rule.clone())));
+            let table = Box::leak(of(&rule, 1_000));
+            let door = table.door(Own::new(site, 0, true));
+            for call in 0..200_u64 {
+                for key in 0..20_u64 {
+                    let (now, cost) = (call * SECOND / 2 + 1, u64::from(call == 0));
+                    assert!(!door.enter_at(now, key.stored(), cost).stops(), "{strategy}");
+                }
+            }
+            assert_eq!(table.live_keys(), 0, "{strategy}");
+        }
     }
 
     /// Another site of the same rule may have keys where this one has none.

@@ -4,19 +4,20 @@ use std::hint::spin_loop;
 use std::thread;
 use std::time::Duration;
 
-use spin::lock_api::{Mutex, MutexGuard};
+use spin::mutex::SpinMutex;
 
-/// Unlike std's, it is given back by a plain store, which spares an atomic exchange where nobody waits.
+/// Unlike std's, it is given back by a plain store, which spares an atomic exchange where nobody waits. And its guard is one
+/// word, which is one register less than that of `spin` alone.
 ///
 /// Who holds it decides one call; now and then it also makes room, which takes up to some hundred microseconds. Others try for
 /// a moment, and then let other threads run, one of which may be the one that holds it.
 ///
 /// It has cache lines of its own with what it guards, so that threads at different locks do not slow each other down.
 #[repr(align(64))]
-pub(super) struct Lock<T>(Mutex<T>);
+pub(super) struct Lock<T>(lock_api::Mutex<SpinMutex<()>, T>);
 
 /// What a lock guards, while it is ours.
-pub(super) type Held<'a, T> = MutexGuard<'a, T>;
+pub(super) type Held<'a, T> = lock_api::MutexGuard<'a, SpinMutex<()>, T>;
 
 /// A pause is twice as long as the one before, up to the longest. Who looks all the time takes the cache line away from who
 /// holds the lock; who stays away for a while lets it make many calls in a row, which is faster for both.
@@ -29,7 +30,7 @@ const SLEEP: Duration = Duration::from_micros(50);
 
 impl<T> Lock<T> {
     pub(super) fn new(value: T) -> Self {
-        Self(Mutex::new(value))
+        Self(lock_api::Mutex::new(value))
     }
 
     #[inline]

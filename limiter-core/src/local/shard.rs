@@ -11,7 +11,7 @@ pub(super) struct Shard<S> {
     slots: Slots<S>,
     /// The newest time seen here: an older one counts as this.
     newest: u64,
-    /// From this time on, the table may have to be looked through for idle keys.
+    /// Until this time the table need not be looked through for idle keys.
     pub(super) sweep_after: u64,
     pub(super) tally: Tally,
 }

@@ -8,7 +8,7 @@ pub(super) struct Shared<S> {
 }
 
 /// How the calls of annotated functions fared that were decided on the short way: counted behind the lock that each of them
-/// takes, where nobody else writes.
+/// takes, where nobody else writes. None of them go with the crowd.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Tally {
     pub(super) passed: u64,

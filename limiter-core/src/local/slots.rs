@@ -79,6 +79,7 @@ impl<S> Slots<S> {
     /// The states of a key, if it is where keys are looked for first. Most are.
     #[inline]
     pub(super) fn find_at_home(&mut self, hash: u64, key: StoredKey) -> Option<&mut S> {
+        debug_assert!(key != StoredKey::NONE, "that is no key");
         let at = home(hash, self.buckets.len());
         // There is none before the first key.
         let bucket = self.buckets.get_mut(at)?;

@@ -83,6 +83,9 @@ pub(crate) struct Table<R: Room, S: States<R::State>> {
     room: PhantomData<fn() -> R>,
 }
 
+/// A shard is one cache line, with its lock.
+const _: () = assert!(size_of::<Lock<Shard<u64>>>() == 64);
+
 /// About how many keys a shard is meant for: few enough to grow without a pause that anybody notices. There are not more of
 /// them because a rule pays for all with its first key.
 const KEYS_IN_A_SHARD: usize = 4096;
@@ -214,10 +217,24 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
         decision
     }
 
-    pub(super) fn decide_keyless(&self, now: u64, question: Question) -> Decision {
-        let mut keyless = self.keyless.lock();
-        let (states, now) = keyless.at(now);
-        strategy::decide::<R>(states.as_mut(), self.terms(), now, question)
+    /// Decides at what `now` says behind the lock: who waited for it is not told of the past.
+    pub(super) fn decide_by(&self, now: impl Fn() -> u64, key: StoredKey, question: Question) -> Decision {
+        if key == StoredKey::NONE {
+            let mut keyless = self.keyless.lock();
+            let (states, now) = keyless.at(now());
+            return strategy::decide::<R>(states.as_mut(), self.terms(), now, question);
+        }
+        let before = now();
+        if before >= self.sweep_after.load(Ordering::Relaxed) {
+            self.sweep(before);
+        }
+        let hash = self.secret.hash(key);
+        let (home, mut shard) = self.shard(hash);
+        let now = shard.advance(now());
+        match shard.find(hash, key) {
+            Some(states) => strategy::decide::<R>(states.as_mut(), self.terms(), now, question),
+            None => self.decide_new(home, &mut shard, key, now, question),
+        }
     }
 
     fn decide_in_crowd(&self, now: u64, question: Question) -> Decision {
@@ -247,9 +264,13 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
         states
     }
 
+    /// Whether it is time to look for idle keys. A shard remembers until when it is not.
     #[inline]
-    pub(super) fn is_to_sweep(&self, now: u64) -> bool {
-        now >= self.sweep_after.load(Ordering::Relaxed)
+    pub(super) fn is_to_sweep(&self, shard: &mut Shard<S>, now: u64) -> bool {
+        if now >= shard.sweep_after {
+            shard.sweep_after = self.sweep_after.load(Ordering::Relaxed);
+        }
+        now >= shard.sweep_after
     }
 
     /// Gives idle keys back while there is no hurry, all over the table, wherever calls come in. The next call goes on, until no
@@ -287,20 +308,7 @@ impl<R: Room, S: States<R::State>> AnyTable for Table<R, S> {
     }
 
     fn decide(&self, key: StoredKey, now: u64, question: Question) -> Decision {
-        if key == StoredKey::NONE {
-            return self.decide_keyless(now, question);
-        }
-        if self.is_to_sweep(now) {
-            self.sweep(now);
-        }
-        let hash = self.secret.hash(key);
-        let (home, mut shard) = self.shard(hash);
-        shard.sweep_after = self.sweep_after.load(Ordering::Relaxed);
-        let now = shard.advance(now);
-        match shard.find(hash, key) {
-            Some(states) => strategy::decide::<R>(states.as_mut(), self.terms(), now, question),
-            None => self.decide_new(home, &mut shard, key, now, question),
-        }
+        self.decide_by(|| now, key, question)
     }
 
     fn look(&self, key: StoredKey, now: u64) -> Decision {
@@ -449,8 +457,10 @@ mod tests {
             for key in keys.by_ref().take(table.max_keys) {
                 assert!(table.admits(&key, SECOND, 1_000), "{strategy}");
             }
+            // Nobody looks at the second shard meanwhile, or its clock would be read.
+            table.sweep_after.store(u64::MAX, Ordering::Relaxed);
+            table.search_after.store(u64::MAX, Ordering::Relaxed);
             let mut newcomer = |home| keys.find(|key| table.home_of(key) == home).unwrap();
-            // The clock of the second shard has not been read since.
             assert!(table.admits(&newcomer(0), SECOND + 2, 1), "{strategy}");
             let late = newcomer(1);
             let decision = table.decide(late.stored(), SECOND + 1, Question { cost: 1, longest_wait: 0 });
@@ -464,6 +474,32 @@ mod tests {
         for &strategy in Strategy::ALL {
             strategy.enter(CrowdOfTwoShards(strategy));
         }
+    }
+
+    struct ReadsBehindTheLock;
+
+    impl Visitor for ReadsBehindTheLock {
+        type Output = ();
+
+        fn visit<R: Room>(self) {
+            let table = table::<R>(Strategy::TokenBucket, 1);
+            let is_held: [(_, &dyn Fn() -> bool); 2] = [
+                (StoredKey::NONE, &|| table.keyless.try_lock().is_none()),
+                (7_u64.stored(), &|| table.shards()[0].try_lock().is_none()),
+            ];
+            for (key, is_held) in is_held {
+                // The permit comes back while one waits for the lock.
+                let now = || if is_held() { 4 * SECOND } else { 0 };
+                let question = Question { cost: 3, longest_wait: 0 };
+                assert!(table.decide(key, 0, question).goes_now());
+                assert!(table.decide_by(now, key, question).goes_now());
+            }
+        }
+    }
+
+    #[test]
+    fn who_waits_for_a_lock_is_not_told_of_the_past() {
+        Strategy::TokenBucket.enter(ReadsBehindTheLock);
     }
 
     struct Searches;
@@ -539,14 +575,20 @@ mod tests {
             let call = |now| assert!(!table.admits(b"too costly", now, 4));
             // All permits are back by now, and not for a second yet.
             for _ in table.shards() {
-                assert!(table.is_to_sweep(6 * SECOND - 1));
+                assert!(table.is_to_sweep(&mut table.shards()[0].lock(), 6 * SECOND - 1));
                 call(6 * SECOND - 1);
             }
-            assert!(!table.is_to_sweep(6 * SECOND), "sweeps that found nothing are not repeated at once");
+            assert!(
+                !table.is_to_sweep(&mut table.shards()[0].lock(), 6 * SECOND),
+                "sweeps that found nothing are not repeated at once"
+            );
             assert_eq!(table.live_keys(), 10_000);
             call(7 * SECOND);
             assert!(table.live_keys() < 10_000);
-            assert!(table.is_to_sweep(7 * SECOND), "where there are idle keys, the next call looks for more");
+            assert!(
+                table.is_to_sweep(&mut table.shards()[0].lock(), 7 * SECOND),
+                "where there are idle keys, the next call looks for more"
+            );
             for _ in 0..500 {
                 call(7 * SECOND);
             }

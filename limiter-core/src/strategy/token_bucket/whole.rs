@@ -55,8 +55,7 @@ impl AnyRoom for Room {
         }
         let (raised, top) = (level.empty_at.max(now) + cost * terms.interval, now + terms.fill);
         let goes = raised <= top;
-        // One that costs nothing leaves at most an empty bucket that has been empty since now.
-        if goes {
+        if goes && cost > 0 {
             level.empty_at = raised;
         }
         goes
