@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, RateLimiter};
-use limiter::__private::{Entry, Site, pass};
+use limiter::__private::{Entry, Site, Told, pass};
 use limiter::{LocalLimiter, Rule, Strategy, rate_limit};
 use shot_limit::Strategy as _;
 use throttled::RateLimiter as _;
@@ -170,7 +170,7 @@ fn annotation(report: &mut Report) {
     let limiter = LocalLimiter::new();
     let few = Workload { keys: 100, ..ONE };
     let by_hand = |id: u64| {
-        let entry = pass(&SITE, &id, 1_u64);
+        let entry = pass(&SITE, &id, 1_u64, &mut Told::Nothing);
         black_box(id);
         matches!(entry, Entry::Goes).then_some(())
     };

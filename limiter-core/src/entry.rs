@@ -1,5 +1,6 @@
 //! What becomes of an annotated call, and the short way to it: decided in this process, and counted.
 
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -9,63 +10,140 @@ use crate::limiter::Answer;
 use crate::observe::{self, Observed};
 use crate::site::{Mode, Store};
 use crate::stored_key::StoredKey;
-use crate::strategy::Question;
+use crate::strategy::{Question, Room, Standing};
 use crate::{Counts, Decision, Limiter as _, Rejected, Site};
 
-/// What becomes of a call of a function that does not look at the decision.
-// With a word of its own for the variant: one that is hidden in a `Rejected` takes several instructions to read.
-#[repr(C)]
+/// What becomes of a call of a function that does not look at the decision. It stays in registers, since writes are what costs.
+#[derive(Clone, Copy)]
 pub enum Entry {
     /// It goes now.
     Goes,
+    /// It does not go, and could go after this time. How the key stands was told, or follows from that and the cost.
+    Refused {
+        /// In nanoseconds.
+        retry_after: u64,
+        /// In permits.
+        cost: u64,
+    },
+    /// There is more to it, which was told.
+    Told,
+}
+
+/// What a door says of a call: an [`Entry`] without the cost, which the caller knows, so that it fits in two registers.
+#[derive(Clone, Copy)]
+pub(crate) enum Verdict {
+    Goes,
+    /// With the time to retry after.
+    Refused(u64),
+    Told,
+}
+
+/// What a function is told of a call besides, in a place of its own: to carry it around would cost more than the decision.
+// With a word of its own for the variant: one that is hidden in a `Rejected` takes several instructions to read.
+#[repr(C)]
+pub enum Told {
+    /// Nothing that does not follow from the entry.
+    Nothing,
+    /// How the key stands of a call that is refused.
+    Standing(Standing),
     /// It does not go.
     Rejected(Rejected),
     /// It waits for its turn, or is not decided yet. What comes of that is one of the others.
-    Later(Pin<Box<dyn Future<Output = Entry> + Send>>),
+    Later(Pin<Box<dyn Future<Output = Told> + Send>>),
+}
+
+impl Verdict {
+    /// That on a call which does not go, and which nobody but its caller is told of.
+    #[inline]
+    pub(crate) fn refused<R: Room>(decision: &Decision, told: &mut Told) -> Self {
+        if !R::WAIT_SAYS_ALL {
+            *told = Told::Standing(decision.standing());
+        }
+        Self::Refused(decision.retry_after_nanos())
+    }
+
+    #[inline]
+    pub(crate) fn at_cost(self, cost: u64) -> Entry {
+        match self {
+            Self::Goes => Entry::Goes,
+            Self::Refused(retry_after) => Entry::Refused { retry_after, cost },
+            Self::Told => Entry::Told,
+        }
+    }
 }
 
 impl Entry {
-    /// Whether it does not go now.
+    /// What the caller hears, unless that was told.
     #[inline]
-    pub fn stops(&self) -> bool {
-        !matches!(self, Self::Goes)
+    pub fn refused(self, site: &'static Site, told: &Told) -> Option<Rejected> {
+        let Self::Refused { retry_after, cost } = self else { return None };
+        Some(match told {
+            Told::Standing(standing) => Rejected::standing_at(site.rule(), *standing, retry_after),
+            _ => Rejected::short_of(site.rule(), cost, retry_after),
+        })
     }
 
-    /// Waits where there is something to wait for. From then on it is known whether the call goes.
+    /// What the caller hears of a call that cannot wait.
+    #[inline]
+    pub fn rejected(self, site: &'static Site, told: &mut Told) -> Option<Rejected> {
+        match self {
+            Self::Told => told.rejected(),
+            known => known.refused(site, told),
+        }
+    }
+}
+
+impl Told {
+    /// Waits where there is something to wait for. By then it is known whether the call goes.
     #[inline]
     pub fn settled(&mut self) -> Settled<'_> {
         Settled(self)
     }
-}
 
-/// See [`Entry::settled`]. What is known stays where it is: to carry it around would cost more than the decision.
-pub struct Settled<'a>(&'a mut Entry);
-
-impl Future for Settled<'_> {
-    type Output = ();
+    /// Writes this where the function reads it.
+    pub(crate) fn write(&mut self, told: Self) -> Verdict {
+        *self = told;
+        if matches!(self, Self::Nothing) { Verdict::Goes } else { Verdict::Told }
+    }
 
     #[inline]
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if let Entry::Later(later) = &mut *self.0 {
+    fn rejected(&mut self) -> Option<Rejected> {
+        match mem::replace(self, Self::Nothing) {
+            Self::Rejected(rejected) => Some(rejected),
+            Self::Nothing | Self::Standing(_) | Self::Later(_) => None,
+        }
+    }
+}
+
+/// See [`Told::settled`].
+pub struct Settled<'a>(&'a mut Told);
+
+impl Future for Settled<'_> {
+    type Output = Option<Rejected>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Rejected>> {
+        if let Told::Later(later) = &mut *self.0 {
             *self.0 = ready!(later.as_mut().poll(context));
         }
-        Poll::Ready(())
+        Poll::Ready(self.0.rejected())
     }
 }
 
 /// Where the calls of an annotated function are decided in this process, and counted.
 pub(crate) trait Door: Send + Sync {
-    fn enter(&self, key: StoredKey, cost: u64) -> Entry;
+    /// Decides a call. What does not fit in a verdict is written to `told`.
+    fn enter(&self, key: StoredKey, cost: u64, told: &mut Told) -> Verdict;
 
     /// The same for calls without a key.
-    fn enter_keyless(&self, cost: u64) -> Entry;
+    fn enter_keyless(&self, cost: u64, told: &mut Told) -> Verdict;
 
     /// What it counted itself: of all sites that have its rule together.
     fn counts(&self) -> Counts;
 
     /// Enters with a key, or without, at this time.
     #[cfg(test)]
-    fn enter_at(&self, now: u64, key: StoredKey, cost: u64) -> Entry;
+    fn enter_at(&self, now: u64, key: StoredKey, cost: u64, told: &mut Told) -> Verdict;
 }
 
 impl dyn Door {
@@ -76,8 +154,8 @@ impl dyn Door {
     }
 
     #[inline]
-    pub(crate) fn pass(&self, key: StoredKey, cost: u64) -> Entry {
-        if key == StoredKey::NONE { self.enter_keyless(cost) } else { self.enter(key, cost) }
+    pub(crate) fn pass(&self, key: StoredKey, cost: u64, told: &mut Told) -> Verdict {
+        if key == StoredKey::NONE { self.enter_keyless(cost, told) } else { self.enter(key, cost, told) }
     }
 }
 
@@ -105,12 +183,12 @@ impl Own {
     }
 
     #[inline(never)]
-    pub(crate) fn settles(&self, decision: Decision) -> Entry {
+    pub(crate) fn settles(&self, decision: Decision, told: &mut Told) -> Verdict {
         if decision.goes_now() {
             self.counts.count_passed();
-            return Entry::Goes;
+            return Verdict::Goes;
         }
-        self.stops(decision)
+        self.stops(decision, told)
     }
 
     pub(crate) fn has_keys(&self) -> bool {
@@ -123,26 +201,21 @@ impl Own {
         self.is_plain
     }
 
-    /// A call that is rejected, and was counted.
-    #[inline]
-    pub(crate) fn rejects(&self, decision: &Decision) -> Entry {
-        Entry::Rejected(Rejected::by_static(self.site.rule(), decision))
-    }
-
-    fn stops(&self, decision: Decision) -> Entry {
+    fn stops(&self, decision: Decision, told: &mut Told) -> Verdict {
         if decision.waits() {
             let site = self.site;
             let waiting = wait(site, installed::own(), Observed::unseen(), Answer::now(decision));
-            return Entry::Later(Box::pin(async { waiting.await.into() }));
+            *told = Told::Later(Box::pin(async { waiting.await.into() }));
+            return Verdict::Told;
         }
         Observed::unseen().settled(self.site, &installed::own(), &decision);
-        self.site.settle(&decision).map_or(Entry::Goes, Entry::Rejected)
+        told.write(self.site.settle(&decision).map_or(Told::Nothing, Told::Rejected))
     }
 }
 
-impl From<Result<Decision, Rejected>> for Entry {
+impl From<Result<Decision, Rejected>> for Told {
     fn from(settled: Result<Decision, Rejected>) -> Self {
-        settled.map_or_else(Self::Rejected, |_| Self::Goes)
+        settled.map_or_else(Self::Rejected, |_| Self::Nothing)
     }
 }
 

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+pub use std::option::Option::Some;
 pub use std::primitive::{bool, i128, u32, u64};
 pub use std::result::Result::{Err, Ok};
 pub use std::{boxed::Box, concat, convert::identity, module_path, unreachable};
@@ -14,8 +15,8 @@ pub use std::{boxed::Box, concat, convert::identity, module_path, unreachable};
 pub use axum;
 pub use inventory::submit;
 
-pub use crate::entry::Entry;
-use crate::entry::wait;
+pub use crate::entry::{Entry, Told};
+use crate::entry::{Verdict, wait};
 use crate::installed;
 use crate::limiter::Answer;
 use crate::observe::Observed;
@@ -65,23 +66,25 @@ pub fn enter<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl Cost
 
 /// [`enter`] for a function that does not look at the decision: it is large, and most calls can do without.
 #[inline]
-pub fn pass<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl Cost) -> Entry {
-    match site.door() {
-        Some(door) if Site::decides_here() => door.pass(key.stored(), cost.permits()),
-        _ => pass_elsewhere(site, key, cost.permits()),
-    }
+pub fn pass<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl Cost, told: &mut Told) -> Entry {
+    let cost = cost.permits();
+    let verdict = match site.door() {
+        Some(door) if Site::decides_here() => door.pass(key.stored(), cost, told),
+        _ => pass_elsewhere(site, key, cost, told),
+    };
+    verdict.at_cost(cost)
 }
 
 /// Where a scope is open, or a limiter is installed, or somebody wants to see every decision; and the first call.
 #[cold]
-fn pass_elsewhere<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: u64) -> Entry {
+fn pass_elsewhere<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: u64, told: &mut Told) -> Verdict {
     if Site::decides_here() {
-        return pass_first(site, key, cost);
+        return pass_first(site, key, cost, told);
     }
-    match ask(site, &Key::of(key), cost) {
+    told.write(match ask(site, &Key::of(key), cost) {
         Ok(settled) => settled.into(),
-        Err(waiting) => Entry::Later(waiting),
-    }
+        Err(waiting) => Told::Later(waiting),
+    })
 }
 
 type Waiting<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -126,26 +129,38 @@ pub fn enter_sync<K: LimitKey + ?Sized>(
 
 /// [`enter_sync`] for a function that does not look at the decision.
 #[inline]
-pub fn pass_sync<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl Cost) -> Entry {
-    match site.door() {
-        Some(door) if Site::decides_here() => door.pass(key.stored(), cost.permits()),
-        _ => pass_elsewhere_sync(site, key, cost.permits()),
-    }
+pub fn pass_sync<K: LimitKey + ?Sized>(
+    site: &'static Site,
+    key: &K,
+    cost: impl Cost,
+    told: &mut Told,
+) -> Entry {
+    let cost = cost.permits();
+    let verdict = match site.door() {
+        Some(door) if Site::decides_here() => door.pass(key.stored(), cost, told),
+        _ => pass_elsewhere_sync(site, key, cost, told),
+    };
+    verdict.at_cost(cost)
 }
 
 #[cold]
-fn pass_elsewhere_sync<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: u64) -> Entry {
+fn pass_elsewhere_sync<K: LimitKey + ?Sized>(
+    site: &'static Site,
+    key: &K,
+    cost: u64,
+    told: &mut Told,
+) -> Verdict {
     if Site::decides_here() {
-        return pass_first(site, key, cost);
+        return pass_first(site, key, cost, told);
     }
-    ask_sync(site, &Key::of(key), cost).into()
+    told.write(ask_sync(site, &Key::of(key), cost).into())
 }
 
-fn pass_first<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: u64) -> Entry {
+fn pass_first<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: u64, told: &mut Told) -> Verdict {
     let stored = key.stored();
     // A key may be one that is stored as nothing, and another call's not.
     let has_keys = stored != StoredKey::NONE || size_of_val(key) > 0;
-    site.first_door(has_keys).pass(stored, cost)
+    site.first_door(has_keys).pass(stored, cost, told)
 }
 
 fn ask_sync(site: &'static Site, key: &Key, cost: u64) -> Result<Decision, Rejected> {

@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use crate::strategy::Standing;
+use crate::strategy::token_bucket::whole::Room as Bucket;
 use crate::{DecidedBy, Decision, Quota, Reason, Rule};
 
 /// A call that was rejected: what a fallback gets as its last argument, and an error one can return.
@@ -28,9 +29,16 @@ pub struct Rejected {
     quota: u8,
     reason: Reason,
     decided_by: DecidedBy,
-    standing: Standing,
+    stood: Stood,
     /// In nanoseconds, so that an error stays as small as errors should be. Says nothing for other reasons than `Exceeded`.
     retry_after: u64,
+}
+
+/// How the key stood: known, or as follows from what the call cost, which few ask for.
+#[derive(Clone, Copy)]
+enum Stood {
+    As(Standing),
+    ShortOf(u64),
 }
 
 /// The rule of an annotated function, or another.
@@ -73,6 +81,25 @@ impl Rejected {
         Self::under(KnownRule { annotated: Some(rule), other: None }, decision)
     }
 
+    /// For a quota that stands so.
+    #[inline]
+    pub(crate) fn standing_at(rule: &'static Rule, standing: Standing, retry_after: u64) -> Self {
+        Self::refused(rule, Stood::As(standing), retry_after)
+    }
+
+    /// For a call of this cost, in a room where the [wait says all](crate::strategy::Room::WAIT_SAYS_ALL).
+    #[inline]
+    pub(crate) fn short_of(rule: &'static Rule, cost: u64, retry_after: u64) -> Self {
+        Self::refused(rule, Stood::ShortOf(cost), retry_after)
+    }
+
+    /// By the only quota of a rule, in this process.
+    #[inline]
+    fn refused(rule: &'static Rule, stood: Stood, retry_after: u64) -> Self {
+        let rule = KnownRule { annotated: Some(rule), other: None };
+        Self { rule, quota: 0, reason: Reason::Exceeded, decided_by: DecidedBy::Local, stood, retry_after }
+    }
+
     #[inline]
     fn under(rule: KnownRule, decision: &Decision) -> Self {
         Self {
@@ -80,7 +107,7 @@ impl Rejected {
             quota: decision.quota(),
             reason: decision.reason(),
             decided_by: decision.decided_by(),
-            standing: decision.standing(),
+            stood: Stood::As(decision.standing()),
             retry_after: decision.retry_after_nanos(),
         }
     }
@@ -102,7 +129,7 @@ impl Rejected {
 
     /// How many permits are left: fewer than the call costs.
     pub fn remaining(&self) -> u64 {
-        self.standing.remaining()
+        self.standing().remaining()
     }
 
     /// After how long the same call could go at once, exactly, if nobody else calls; one that may wait is admitted that
@@ -113,7 +140,7 @@ impl Rejected {
 
     /// After how long all permits are back, if nobody else calls.
     pub fn reset_after(&self) -> Duration {
-        Duration::from_nanos(self.standing.reset_after())
+        Duration::from_nanos(self.standing().reset_after())
     }
 
     /// Why the call was rejected.
@@ -124,6 +151,13 @@ impl Rejected {
     /// Who decided.
     pub fn decided_by(&self) -> DecidedBy {
         self.decided_by
+    }
+
+    fn standing(&self) -> Standing {
+        match self.stood {
+            Stood::As(standing) => standing,
+            Stood::ShortOf(cost) => Bucket::standing_when_refused(self.last_word(), cost, self.retry_after),
+        }
     }
 
     pub(crate) fn last_word(&self) -> Quota {

@@ -66,9 +66,13 @@ struct Counter {
     setting: AtomicBool,
 }
 
-/// How long it takes to count to 2^32, in nanoseconds.
+/// How many nanoseconds a count takes, in units of 2^-64 for the fast counters of x86-64: so the upper half of a product is the
+/// time, and nothing has to be shifted. Elsewhere counters are slow, and units 2^6 times as large.
 #[derive(Clone, Copy, Debug)]
 struct Pace(u64);
+
+/// A count takes less than 2 to this power in nanoseconds.
+const SLOWNESS: u32 = if IS_INSTRUCTION { 0 } else { 6 };
 
 /// How long the counter is believed, in nanoseconds. It drifts by far less than a thousandth of that.
 const BELIEVED: u64 = 1_000_000;
@@ -168,14 +172,19 @@ impl Pace {
         let clock = quanta::Clock::new();
         let (before, trusted, after) = (counter(), clock.raw(), counter());
         // Else it reads something else, because the counter changes its pace, or stops.
-        (before <= trusted && trusted <= after).then(|| Self(clock.delta_as_nanos(0, 1 << 32)))
+        let is_trusted = before <= trusted && trusted <= after;
+        Self::of(clock.delta_as_nanos(0, 1 << 32)).filter(|_| is_trusted)
+    }
+
+    /// That of a counter that takes so many nanoseconds to count to 2^32, unless it is too slow.
+    fn of(nanos: u64) -> Option<Self> {
+        (nanos < 1 << (32 + SLOWNESS)).then_some(Self(nanos << (32 - SLOWNESS)))
     }
 
     /// Nanoseconds since the counter began.
     #[inline]
     fn counted(self) -> u64 {
-        #[expect(clippy::cast_possible_truncation, reason = "584 years of nanoseconds fit")]
-        return ((u128::from(counter()) * u128::from(self.0)) >> 32) as u64;
+        ((u128::from(counter() << SLOWNESS) * u128::from(self.0)) >> 64) as u64
     }
 }
 
@@ -231,6 +240,18 @@ mod tests {
             }
         }
         assert_eq!(knows_its_pace(counter), Pace::measured().is_some(), "the counter is not read");
+    }
+
+    #[test]
+    fn a_counter_that_is_too_slow_is_not_read() {
+        const SECOND: u64 = 1_000_000_000;
+        let Pace(half) = Pace::of(1 << (31 + SLOWNESS)).unwrap();
+        assert_eq!(half, 1 << 63, "half of what a counter may take at the most");
+        assert!(Pace::of(1 << (32 + SLOWNESS)).is_none() && Pace::of(u64::MAX).is_none());
+        // 2.6 GHz, as of a server.
+        let Pace(pace) = Pace::of((SECOND << 32) / (26 * SECOND / 10)).unwrap();
+        let shown = (u128::from((26 * SECOND / 10) << SLOWNESS) * u128::from(pace)) >> 64;
+        assert!(shown.abs_diff(u128::from(SECOND)) <= 2, "{shown} is not a second");
     }
 
     #[test]

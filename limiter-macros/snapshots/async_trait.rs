@@ -8,12 +8,13 @@ fn get<'a>(&'a self) -> Pin<Box<dyn Future<Output = Option<u8>> + Send + 'a>> {
                 __limiter::quota(3, 1000),
             ));
             __limiter::submit! { __limiter :: Registered (& __LIMITER_SITE) }
-            let mut __limiter_entry = __limiter::pass(&__LIMITER_SITE, &(()), 1u64);
-            if __limiter_entry.stops() {
-                __limiter_entry.settled().await;
-                if let __limiter::Entry::Rejected(__limiter_rejected) = __limiter_entry {
-                    return __limiter::from_rejected(__limiter_rejected);
-                }
+            let mut __limiter_told = __limiter::Told::Nothing;
+            let __limiter_entry = __limiter::pass(&__LIMITER_SITE, &(()), 1u64, &mut __limiter_told);
+            if let __limiter::Some(__limiter_why) = match __limiter_entry {
+                __limiter::Entry::Told => __limiter_told.settled().await,
+                __limiter_entry => __limiter_entry.refused(&__LIMITER_SITE, &__limiter_told),
+            } {
+                return __limiter::from_rejected(__limiter_why);
             }
         }
         { self.load().await }

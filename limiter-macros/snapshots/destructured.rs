@@ -23,9 +23,9 @@ pub async fn get_order(&self, id: Path<u64>, p: Person) -> String {
                 };
                 match __limiter_entry.await {
                     __limiter::Ok(__limiter_decision) => __limiter_decision,
-                    __limiter::Err(__limiter_rejected) => {
+                    __limiter::Err(__limiter_why) => {
                         let __limiter_later =
-                            match __limiter::Answered::new(Self::busy(self, id, p, __limiter_rejected))
+                            match __limiter::Answered::new(Self::busy(self, id, p, __limiter_why))
                                 .__limiter_resolve()
                             {
                                 __limiter::Ok(__limiter_answer) => return __limiter_answer,

@@ -10,12 +10,15 @@ fn get(&mut self, id: Path<u64>, _1: u8) -> Option<u64> {
             ))
             .local();
             __limiter::submit! { __limiter :: Registered (& __LIMITER_SITE) }
+            let mut __limiter_told = __limiter::Told::Nothing;
             let __limiter_entry = {
                 let Path(id) = &id;
-                __limiter::pass_sync(&__LIMITER_SITE, &(*id), 1u64)
+                __limiter::pass_sync(&__LIMITER_SITE, &(*id), 1u64, &mut __limiter_told)
             };
-            if let __limiter::Entry::Rejected(__limiter_rejected) = __limiter_entry {
-                return __limiter::from_rejected(__limiter_rejected);
+            if let __limiter::Some(__limiter_why) =
+                __limiter_entry.rejected(&__LIMITER_SITE, &mut __limiter_told)
+            {
+                return __limiter::from_rejected(__limiter_why);
             }
         }
         {
@@ -38,10 +41,14 @@ fn get(&mut self, id: Path<u64>, _1: u8) -> Option<u64> {
             .of(__limiter::concat!(__limiter::module_path!(), "::get#2"))
             .local();
             __limiter::submit! { __limiter :: Registered (& __LIMITER_SITE) }
-            let __limiter_entry = __limiter::pass_sync(&__LIMITER_SITE, &(()), __LIMITER_COST);
-            if let __limiter::Entry::Rejected(__limiter_rejected) = __limiter_entry {
+            let mut __limiter_told = __limiter::Told::Nothing;
+            let __limiter_entry =
+                __limiter::pass_sync(&__LIMITER_SITE, &(()), __LIMITER_COST, &mut __limiter_told);
+            if let __limiter::Some(__limiter_why) =
+                __limiter_entry.rejected(&__LIMITER_SITE, &mut __limiter_told)
+            {
                 #[allow(unreachable_code, clippy::diverging_sub_expression)]
-                return busy(self, id, _1, __limiter_rejected);
+                return busy(self, id, _1, __limiter_why);
             }
         }
         let __limiter_whole = id;

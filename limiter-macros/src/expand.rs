@@ -102,22 +102,25 @@ fn future(
 //          use ::limiter::__private as __limiter;
 //          static SITE: Site = Site::new(RULE);
 //          submit! { Registered(&SITE) }
-//          let mut entry = pass(&SITE, &(KEY), COST);
-//          if entry.stops() {
-//              entry.settled().await;
-//              if let Entry::Rejected(rejected) = entry { return ANSWER; }
-//          }
+//          let mut told = Told::Nothing;
+//          let entry = pass(&SITE, &(KEY), COST, &mut told);
+//          if let Some(why) = match entry {
+//              Entry::Told => told.settled().await,
+//              entry => entry.refused(&SITE, &told),
+//          } { return ANSWER; }
 //      }
+//
+// Nothing but `told` lives while the call waits: the rest stays in registers.
 //
 // With `decision = "d"`:
 //
 //      let d = {
 //          ...
 //          let entry = enter(&SITE, &(KEY), COST);
-//          match entry.await { Ok(decision) => decision, Err(rejected) => { return ANSWER; } }
+//          match entry.await { Ok(decision) => decision, Err(why) => { return ANSWER; } }
 //      };
 fn check(plan: &Plan, index: usize, sig: &Signature, params: &Params) -> TokenStream {
-    let [entry, decision, rejected] = ["entry", "decision", "rejected"].map(local);
+    let [entry, told, decision, why] = ["entry", "told", "decision", "why"].map(local);
     let (enter, dot_await) = match (plan.flow, &plan.decision) {
         (Flow::Sync, Some(_)) => (quote!(enter_sync), TokenStream::new()),
         (Flow::Sync, None) => (quote!(pass_sync), TokenStream::new()),
@@ -129,8 +132,9 @@ fn check(plan: &Plan, index: usize, sig: &Signature, params: &Params) -> TokenSt
     let (cost, constant_cost) = cost(plan);
     let (twins, [key, cost]) = params.borrow([plan.key.clone(), cost]);
     let key = quote_spanned!(at(key.span())=> &(#key));
-    let call = scoped(&twins, quote!(__limiter::#enter(&#site_name, #key, #cost)));
-    let answer = answer(plan, sig, params, &rejected);
+    let place = plan.decision.is_none().then(|| quote!(, &mut #told));
+    let call = scoped(&twins, quote!(__limiter::#enter(&#site_name, #key, #cost #place)));
+    let answer = answer(plan, sig, params, &why);
     let imports = match plan.fallback {
         Some(_) if plan.flow != Flow::Sync => {
             quote!(::{self as __limiter, FutureAnswer as _, ValueAnswer as _})
@@ -143,19 +147,21 @@ fn check(plan: &Plan, index: usize, sig: &Signature, params: &Params) -> TokenSt
             let #entry = #call;
             match #entry #dot_await {
                 __limiter::Ok(#decision) => #decision,
-                __limiter::Err(#rejected) => { #answer }
+                __limiter::Err(#why) => { #answer }
             }
         },
         None if plan.flow == Flow::Sync => quote! {
+            let mut #told = __limiter::Told::Nothing;
             let #entry = #call;
-            if let __limiter::Entry::Rejected(#rejected) = #entry { #answer }
+            if let __limiter::Some(#why) = #entry.rejected(&#site_name, &mut #told) { #answer }
         },
         None => quote! {
-            let mut #entry = #call;
-            if #entry.stops() {
-                #entry.settled().await;
-                if let __limiter::Entry::Rejected(#rejected) = #entry { #answer }
-            }
+            let mut #told = __limiter::Told::Nothing;
+            let #entry = #call;
+            if let __limiter::Some(#why) = match #entry {
+                __limiter::Entry::Told => #told.settled().await,
+                #entry => #entry.refused(&#site_name, &#told),
+            } { #answer }
         },
     };
     if let Some(unless) = &plan.unless {
@@ -214,26 +220,24 @@ fn cost(plan: &Plan) -> (Expr, Option<TokenStream>) {
     }
 }
 
-// Out: return busy(p, rejected);
-fn answer(plan: &Plan, sig: &Signature, params: &Params, rejected: &Ident) -> TokenStream {
+// Out: return busy(p, why);
+fn answer(plan: &Plan, sig: &Signature, params: &Params, why: &Ident) -> TokenStream {
     if plan.fallback.is_none() && (plan.shadow || plan.mute) {
-        return quote!(
-            __limiter::unreachable!("no call is rejected in shadow mode, but this was: {}", #rejected)
-        );
+        return quote!(__limiter::unreachable!("no call is rejected in shadow mode, but this was: {}", #why));
     }
     let Some(fallback) = &plan.fallback else {
         let span = match &sig.output {
             ReturnType::Type(_, ty) => at(ty.span()),
             ReturnType::Default => Span::mixed_site(),
         };
-        return quote_spanned!(span=> return __limiter::from_rejected(#rejected););
+        return quote_spanned!(span=> return __limiter::from_rejected(#why););
     };
     // The last part of a path is the one that names the function.
     let span = fallback.path.segments.last().map_or_else(|| fallback.span(), |segment| segment.ident.span());
     let span = at(span);
     let there = |name: &Ident| Ident::new(&name.to_string(), span);
-    let (arguments, rejected) = (params.arguments(span), there(rejected));
-    let call = quote_spanned!(span=> #fallback(#arguments #rejected));
+    let (arguments, why) = (params.arguments(span), there(why));
+    let call = quote_spanned!(span=> #fallback(#arguments #why));
     // Where the fallback never returns, neither do we.
     let answer = |value| {
         let allow = quote!(#[allow(unreachable_code, clippy::diverging_sub_expression)]);

@@ -5,7 +5,7 @@ use super::shard::{Shard, States};
 use super::shared::Shared;
 use super::slots::Secret;
 use super::table::{AnyTable as _, Table, home};
-use crate::entry::{Door, Entry, Own};
+use crate::entry::{Door, Own, Told, Verdict};
 use crate::stored_key::StoredKey;
 use crate::strategy::{self, Room};
 use crate::system_clock::Glance;
@@ -35,12 +35,12 @@ impl<R: Room, S: States<R::State>> DoorOf<R, S> {
 }
 
 impl<R: Room, S: States<R::State>> Door for DoorOf<R, S> {
-    fn enter(&self, key: StoredKey, cost: u64) -> Entry {
-        self.enter_by(&SystemClock::default(), key, cost)
+    fn enter(&self, key: StoredKey, cost: u64, told: &mut Told) -> Verdict {
+        self.enter_by(&SystemClock::default(), key, cost, told)
     }
 
-    fn enter_keyless(&self, cost: u64) -> Entry {
-        self.enter_keyless_by(&SystemClock::default(), cost)
+    fn enter_keyless(&self, cost: u64, told: &mut Told) -> Verdict {
+        self.enter_keyless_by(&SystemClock::default(), cost, told)
     }
 
     fn counts(&self) -> Counts {
@@ -56,12 +56,12 @@ impl<R: Room, S: States<R::State>> Door for DoorOf<R, S> {
     }
 
     #[cfg(test)]
-    fn enter_at(&self, now: u64, key: StoredKey, cost: u64) -> Entry {
+    fn enter_at(&self, now: u64, key: StoredKey, cost: u64, told: &mut Told) -> Verdict {
         let clock = tests::Stopped(now);
         if key == StoredKey::NONE {
-            self.enter_keyless_by(&clock, cost)
+            self.enter_keyless_by(&clock, cost, told)
         } else {
-            self.enter_by(&clock, key, cost)
+            self.enter_by(&clock, key, cost, told)
         }
     }
 }
@@ -69,77 +69,89 @@ impl<R: Room, S: States<R::State>> Door for DoorOf<R, S> {
 impl<R: Room, S: States<R::State>> DoorOf<R, S> {
     /// All that most calls do, in one piece.
     #[inline]
-    fn enter_by(&self, clock: &impl Glance, key: StoredKey, cost: u64) -> Entry {
+    fn enter_by(&self, clock: &impl Glance, key: StoredKey, cost: u64, told: &mut Told) -> Verdict {
         let hash = self.secret.hash(key);
         let Some(mut shard) = self.shards.get(home(hash, self.mask)).and_then(Lock::try_lock) else {
-            return self.enter_slowly(clock, key, cost);
+            return self.enter_slowly(clock, key, cost, told);
         };
         // Behind the lock: while the processor reads its counter, the key's bucket comes from memory.
         let Some(now) = clock.at_a_glance().filter(|&now| !self.table.is_to_sweep(&mut shard, now)) else {
             drop(shard);
-            return self.enter_slowly(clock, key, cost);
+            return self.enter_slowly(clock, key, cost, told);
         };
         let now = shard.advance(now);
         let Some(states) = shard.find_at_home(hash, key) else {
-            return self.enter_further(shard, key, cost);
+            return self.enter_further(shard, key, cost, told);
         };
         let (states, terms) = (states.as_mut(), self.terms.as_ref());
         if strategy::goes::<R>(states, terms, now, cost) {
             shard.tally.passed += 1;
-            return Entry::Goes;
+            return Verdict::Goes;
         }
         match strategy::refuse::<R>(states, terms, now, cost) {
             Some(decision) if self.own.is_plain() => {
                 shard.tally.rejected += 1;
-                self.own.rejects(&decision)
+                Verdict::refused::<R>(&decision, told)
             }
-            _ => self.enter_further(shard, key, cost),
+            _ => self.enter_further(shard, key, cost, told),
         }
     }
 
     /// For a key that is not where most are, or is new, or is told more than a plain no.
     #[inline(never)]
-    fn enter_further(&self, mut shard: Held<'_, Shard<S>>, key: StoredKey, cost: u64) -> Entry {
+    fn enter_further(
+        &self,
+        mut shard: Held<'_, Shard<S>>,
+        key: StoredKey,
+        cost: u64,
+        told: &mut Told,
+    ) -> Verdict {
         let (now, question) = (shard.newest(), self.own.question(cost));
         let Some(states) = shard.find(self.secret.hash(key), key) else {
             drop(shard);
-            return self.own.settles(self.table.decide(key, now, question));
+            return self.own.settles(self.table.decide(key, now, question), told);
         };
         let (states, terms) = (states.as_mut(), self.terms.as_ref());
         if strategy::goes::<R>(states, terms, now, cost) {
             shard.tally.passed += 1;
-            return Entry::Goes;
+            return Verdict::Goes;
+        }
+        if let Some(decision) =
+            strategy::refuse::<R>(states, terms, now, cost).filter(|_| self.own.is_plain())
+        {
+            shard.tally.rejected += 1;
+            return Verdict::refused::<R>(&decision, told);
         }
         let decision = strategy::decide::<R>(states, terms, now, question);
         drop(shard);
-        self.own.settles(decision)
+        self.own.settles(decision, told)
     }
 
     #[cold]
-    fn enter_slowly(&self, clock: &impl Clock, key: StoredKey, cost: u64) -> Entry {
-        self.own.settles(self.table.decide_by(|| clock.now(), key, self.own.question(cost)))
+    fn enter_slowly(&self, clock: &impl Clock, key: StoredKey, cost: u64, told: &mut Told) -> Verdict {
+        self.own.settles(self.table.decide_by(|| clock.now(), key, self.own.question(cost)), told)
     }
 
     #[inline]
-    fn enter_keyless_by(&self, clock: &impl Glance, cost: u64) -> Entry {
+    fn enter_keyless_by(&self, clock: &impl Glance, cost: u64, told: &mut Told) -> Verdict {
         // Before the lock: nothing has to come from memory, and what was written is there when the lock waits for it.
         let Some(now) = clock.at_a_glance() else {
-            return self.enter_slowly(clock, StoredKey::NONE, cost);
+            return self.enter_slowly(clock, StoredKey::NONE, cost, told);
         };
         let Some(mut shared) = self.table.keyless.try_lock() else {
-            return self.enter_slowly(clock, StoredKey::NONE, cost);
+            return self.enter_slowly(clock, StoredKey::NONE, cost, told);
         };
         let (states, now) = shared.at(now);
         if strategy::goes::<R>(states.as_mut(), self.terms.as_ref(), now, cost) {
             shared.tally.passed += 1;
-            return Entry::Goes;
+            return Verdict::Goes;
         }
-        self.enter_keyless_further(shared, cost)
+        self.enter_keyless_further(shared, cost, told)
     }
 
     /// For a call that does not go now.
     #[inline(never)]
-    fn enter_keyless_further(&self, mut shared: Held<'_, Shared<S>>, cost: u64) -> Entry {
+    fn enter_keyless_further(&self, mut shared: Held<'_, Shared<S>>, cost: u64, told: &mut Told) -> Verdict {
         // At the same time, the newest seen.
         let (states, now) = shared.at(0);
         let (states, terms) = (states.as_mut(), self.terms.as_ref());
@@ -147,11 +159,11 @@ impl<R: Room, S: States<R::State>> DoorOf<R, S> {
             strategy::refuse::<R>(states, terms, now, cost).filter(|_| self.own.is_plain())
         {
             shared.tally.rejected += 1;
-            return self.own.rejects(&decision);
+            return Verdict::refused::<R>(&decision, told);
         }
         let decision = strategy::decide::<R>(states, terms, now, self.own.question(cost));
         drop(shared);
-        self.own.settles(decision)
+        self.own.settles(decision, told)
     }
 }
 
@@ -162,6 +174,7 @@ mod tests {
     use super::super::table::of;
     use super::*;
     use crate::draw::Draw;
+    use crate::entry::Entry;
     use crate::strategy::Question;
     use crate::{LimitKey as _, Quota, Rejected, Rule, Site, Strategy};
 
@@ -184,6 +197,11 @@ mod tests {
         fn at_a_glance(&self) -> Option<u64> {
             (!self.0.is_multiple_of(5)).then_some(self.0)
         }
+    }
+
+    /// Whether a call goes now.
+    fn goes(door: &dyn Door, now: u64, key: StoredKey, cost: u64) -> bool {
+        matches!(door.enter_at(now, key, cost, &mut Told::Nothing), Verdict::Goes)
     }
 
     /// What is known of a call that does not go now.
@@ -220,20 +238,19 @@ mod tests {
             for &key in keys {
                 let decision = long.decide(key, now, Question { cost, longest_wait });
                 let place = format!("{rule:?}, call {call}");
-                match short.enter_at(now, key, cost) {
-                    Entry::Goes => {
-                        assert!(decision.goes_now(), "{place}: {decision:?}");
-                        passed += 1;
-                    }
-                    Entry::Rejected(why) => {
-                        let expected = decision.into_result(rule).unwrap_err();
-                        assert_eq!(seen(&why), seen(&expected), "{place}");
-                        rejected += 1;
-                    }
-                    Entry::Later(_) => {
-                        assert!(decision.waits(), "{place}: {decision:?}");
-                        waited += 1;
-                    }
+                let mut told = Told::Nothing;
+                let entry = short.enter_at(now, key, cost, &mut told).at_cost(cost);
+                if matches!(entry, Entry::Goes) {
+                    assert!(decision.goes_now(), "{place}: {decision:?}");
+                    passed += 1;
+                } else if matches!(told, Told::Later(_)) {
+                    assert!(decision.waits(), "{place}: {decision:?}");
+                    waited += 1;
+                } else {
+                    let why = entry.rejected(site, &mut told).expect("it is told why");
+                    let expected = decision.into_result(rule).unwrap_err();
+                    assert_eq!(seen(&why), seen(&expected), "{place}");
+                    rejected += 1;
                 }
             }
         }
@@ -261,11 +278,11 @@ mod tests {
         let table = Box::leak(of(&rule, 100_000));
         let door = table.door(Own::new(site, 0, true));
         for key in 0..5_000_u64 {
-            assert!(!door.enter_at(1, key.stored(), 1).stops());
+            assert!(goes(&*door, 1, key.stored(), 1));
         }
         // One of them goes on, at times that are seen at a glance.
         for call in 0..2_000 {
-            assert!(!door.enter_at(10 * SECOND + 10 * call + 1, 7_u64.stored(), 0).stops());
+            assert!(goes(&*door, 10 * SECOND + 10 * call + 1, 7_u64.stored(), 0));
         }
         assert!(table.live_keys() < 500, "{} keys are left", table.live_keys());
     }
@@ -281,7 +298,7 @@ mod tests {
             for call in 0..200_u64 {
                 for key in 0..20_u64 {
                     let (now, cost) = (call * SECOND / 2 + 1, u64::from(call == 0));
-                    assert!(!door.enter_at(now, key.stored(), cost).stops(), "{strategy}");
+                    assert!(goes(&*door, now, key.stored(), cost), "{strategy}");
                 }
             }
             assert_eq!(table.live_keys(), 0, "{strategy}");
@@ -297,10 +314,10 @@ mod tests {
         let table = Box::leak(of(&rule, 1_000));
         let [with, without] = [true, false].map(|has_keys| table.door(Own::new(site, 0, has_keys)));
         for call in 1..4 {
-            assert!(!with.enter_at(call, 7_u64.stored(), 1).stops());
+            assert!(goes(&*with, call, 7_u64.stored(), 1));
         }
-        assert!(!without.enter_at(4, 7_u64.stored(), 1).stops(), "the long way, and the same key");
-        assert!(with.enter_at(6, 7_u64.stored(), 1).stops());
+        assert!(goes(&*without, 4, 7_u64.stored(), 1), "the long way, and the same key");
+        assert!(!goes(&*with, 6, 7_u64.stored(), 1));
         let counts = site.counted(without.counts());
         assert_eq!((counts.passed, counts.rejected), (4, 1));
     }

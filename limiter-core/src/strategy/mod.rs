@@ -39,6 +39,10 @@ pub(crate) trait Room: Sized + 'static {
     /// Whether calls may be counted together in samples.
     const HAS_SAMPLES: bool = false;
 
+    /// Whether how a state stands follows from the cost of a call that may not go and from how long it would have to wait, as
+    /// in [`standing_when_refused`](token_bucket::whole::Room::standing_when_refused).
+    const WAIT_SAYS_ALL: bool = false;
+
     /// The same room for a server: the functions that `driver.lua` asks.
     #[cfg(feature = "redis")]
     const LUA: &'static str;

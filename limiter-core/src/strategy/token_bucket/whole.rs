@@ -2,6 +2,7 @@
 //!
 //! Then the moment at which the level will have fallen to nothing is a whole tick too, and one word holds it.
 
+use crate::Quota;
 use crate::strategy::{Room as AnyRoom, Standing, Terms};
 
 pub(crate) struct Room;
@@ -20,12 +21,22 @@ impl Room {
     pub(crate) fn suits(terms: &Terms) -> bool {
         (1..=LONGEST_FILL).contains(&terms.fill)
     }
+
+    /// How the bucket stood when a call of this cost would have had to wait so long: it could go once the level has fallen to
+    /// the capacity less its cost.
+    pub(crate) fn standing_when_refused(quota: Quota, cost: u64, wait: u64) -> Standing {
+        let interval = quota.window_nanos() / quota.permits();
+        let level = (quota.capacity() - cost) * interval + wait;
+        Standing::fraction((cost * interval).saturating_sub(wait), interval, level)
+    }
 }
 
 impl AnyRoom for Room {
     type State = Level;
 
     const HAS_BURST: bool = true;
+
+    const WAIT_SAYS_ALL: bool = true;
 
     #[cfg(feature = "redis")]
     const LUA: &'static str = super::Room::LUA;
@@ -85,7 +96,7 @@ mod tests {
     use super::*;
     use crate::draw::Draw;
     use crate::strategy::{Question, decide};
-    use crate::{Quota, Rule, Strategy};
+    use crate::{Rule, Strategy};
     use std::time::Duration;
 
     #[test]
