@@ -1,14 +1,14 @@
 //! What two threads get done, beside one and beside a peer's.
 
 use std::hint::{black_box, spin_loop};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
 use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, RateLimiter};
 use limiter::rate_limit;
 
-use crate::annotated::{PLENTY, now, unkeyed};
+use crate::annotated::{PLENTY, now};
 use crate::peers;
 use crate::report::{Report, Target};
 use crate::rounds::{float, median};
@@ -20,10 +20,39 @@ const KEYS: u64 = 5000;
 /// Of two threads over one.
 const SPEEDUP: f64 = 1.7;
 
+#[rate_limit(strategy = "token_bucket", qps = PLENTY)]
+async fn unkeyed() -> Option<()> {
+    Some(())
+}
+
 #[rate_limit(strategy = "token_bucket", key = id, qps = PLENTY)]
 async fn token_bucket(id: u64) -> Option<()> {
     black_box(id);
     Some(())
+}
+
+/// As much as a decision has to write, for as many keys as two threads have: the floor of what they can get done.
+struct Words(Vec<AtomicU64>);
+
+impl Words {
+    /// Numbers of words in 64 bytes, and in the 48 that a key may take.
+    const LINE: usize = 8;
+    const KEY: usize = 6;
+    /// A prime.
+    const PLACES: u64 = 10_007;
+
+    fn new() -> Self {
+        Self((0..10_007 * Self::LINE).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// Writes the time to the word of a key: so many words apart, in any order, as in a table that goes by a hash.
+    fn write(&self, apart: usize, thread: usize, number: u64, clock: &quanta::Clock) {
+        let key = KEYS * thread as u64 + ((number * KEYS) >> 32);
+        let place = usize::try_from(key * 7_919 % Self::PLACES).expect("few places");
+        let word = &self.0[place * apart];
+        let last = word.load(Ordering::Relaxed);
+        let _ = black_box(word.compare_exchange(last, clock.raw(), Ordering::AcqRel, Ordering::Relaxed));
+    }
 }
 
 /// Some threads that make calls, each with its number and that of the call.
@@ -111,6 +140,16 @@ pub(crate) fn measure(report: &mut Report) {
     let call = |thread, number| ours(own_keys(thread, number));
     let speedup = ratio(Crowd::of(1, &call), Crowd::of(2, &call));
     report.row("two threads, 5,000 keys each", speedup, "x one thread", at_least(SPEEDUP));
+
+    let words = Words::new();
+    for (path, apart) in [
+        ("two threads, 5,000 words each, in 64 bytes each, a clock and a compare-and-swap", Words::LINE),
+        ("two threads, 5,000 words each, in 48 bytes each, a clock and a compare-and-swap", Words::KEY),
+    ] {
+        let call = |thread, number| words.write(apart, thread, number, &clock);
+        let speedup = ratio(Crowd::of(1, &call), Crowd::of(2, &call));
+        report.row(path, speedup, "x one thread", Target::None);
+    }
 
     let call = |thread, number| theirs(own_keys(thread, number));
     let speedup = ratio(Crowd::of(1, &call), Crowd::of(2, &call));

@@ -48,12 +48,12 @@ pub enum Told {
     Standing(Standing),
     /// It does not go.
     Rejected(Rejected),
-    /// It waits for its turn, or is not decided yet. What comes of that is one of the others.
-    Later(Pin<Box<dyn Future<Output = Told> + Send>>),
+    /// It waits for its turn, or is not decided yet. If it does not go then, it is told why.
+    Later(Pin<Box<dyn Future<Output = Option<Rejected>> + Send>>),
 }
 
 impl Verdict {
-    /// That on a call which does not go, and which nobody but its caller is told of.
+    /// The verdict on a call that does not go, where nobody but its caller hears of it.
     #[inline]
     pub(crate) fn refused<R: Room>(decision: &Decision, told: &mut Told) -> Self {
         if !R::WAIT_SAYS_ALL {
@@ -100,17 +100,26 @@ impl Told {
         Settled(self)
     }
 
-    /// Writes this where the function reads it.
-    pub(crate) fn write(&mut self, told: Self) -> Verdict {
-        *self = told;
-        if matches!(self, Self::Nothing) { Verdict::Goes } else { Verdict::Told }
+    /// The verdict on a call that goes, unless somebody is told why not.
+    pub(crate) fn settle(&mut self, rejected: Option<Rejected>) -> Verdict {
+        let Some(rejected) = rejected else { return Verdict::Goes };
+        *self = Self::Rejected(rejected);
+        Verdict::Told
     }
 
+    /// The verdict on a call that waits.
+    pub(crate) fn wait(&mut self, later: Pin<Box<dyn Future<Output = Option<Rejected>> + Send>>) -> Verdict {
+        *self = Self::Later(later);
+        Verdict::Told
+    }
+
+    /// What was told of a call that does not go.
     #[inline]
     fn rejected(&mut self) -> Option<Rejected> {
         match mem::replace(self, Self::Nothing) {
             Self::Rejected(rejected) => Some(rejected),
-            Self::Nothing | Self::Standing(_) | Self::Later(_) => None,
+            Self::Nothing | Self::Standing(_) => None,
+            Self::Later(_) => unreachable!("a call that waits is not known yet"),
         }
     }
 }
@@ -123,10 +132,10 @@ impl Future for Settled<'_> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Rejected>> {
-        if let Told::Later(later) = &mut *self.0 {
-            *self.0 = ready!(later.as_mut().poll(context));
-        }
-        Poll::Ready(self.0.rejected())
+        let Told::Later(later) = &mut *self.0 else { return Poll::Ready(self.0.rejected()) };
+        let rejected = ready!(later.as_mut().poll(context));
+        *self.0 = Told::Nothing;
+        Poll::Ready(rejected)
     }
 }
 
@@ -205,17 +214,10 @@ impl Own {
         if decision.waits() {
             let site = self.site;
             let waiting = wait(site, installed::own(), Observed::unseen(), Answer::now(decision));
-            *told = Told::Later(Box::pin(async { waiting.await.into() }));
-            return Verdict::Told;
+            return told.wait(Box::pin(async { waiting.await.err() }));
         }
         Observed::unseen().settled(self.site, &installed::own(), &decision);
-        told.write(self.site.settle(&decision).map_or(Told::Nothing, Told::Rejected))
-    }
-}
-
-impl From<Result<Decision, Rejected>> for Told {
-    fn from(settled: Result<Decision, Rejected>) -> Self {
-        settled.map_or_else(Self::Rejected, |_| Self::Nothing)
+        told.settle(self.site.settle(&decision))
     }
 }
 

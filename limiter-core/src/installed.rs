@@ -1,20 +1,24 @@
 //! Which limiter a call asks: the one of its scope, else the one installed, else the one of this process.
 
+use std::any::Any;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{error, fmt};
 
-use once_cell::sync::{Lazy, OnceCell};
+use once_cell::sync::OnceCell;
 
 use crate::{Limiter, LocalLimiter};
 
 static INSTALLED: OnceCell<Box<dyn Limiter>> = OnceCell::new();
-static PROCESS_WIDE: Lazy<LocalLimiter> = Lazy::new(LocalLimiter::new);
+static PROCESS_WIDE: OnceCell<LocalLimiter> = OnceCell::new();
 /// Stays false in a program that never opens a scope, and spares its calls the look at the task.
 static SCOPED: AtomicBool = AtomicBool::new(false);
-/// Stays false in a program that installs nothing and never opens a scope: the limiter of this process decides all.
+/// Stays false in a program that never opens a scope and installs nothing but a limiter of this process, before the first call:
+/// then that decides all.
 static ANYBODY_ELSE: AtomicBool = AtomicBool::new(false);
+/// The same for functions that say `store = "local"`, whatever is installed.
+static ANYBODY_ELSE_HERE: AtomicBool = AtomicBool::new(false);
 
 tokio::task_local! {
     static SCOPE: Arc<dyn Limiter>;
@@ -36,8 +40,17 @@ tokio::task_local! {
 ///
 /// If a limiter is installed already; that one stays.
 pub fn install(limiter: impl Limiter + 'static) -> Result<(), AlreadyInstalled> {
+    let local = limiter.local().clone();
+    let is_local = (&limiter as &dyn Any).is::<LocalLimiter>();
     INSTALLED.set(Box::new(limiter)).map_err(|_| AlreadyInstalled)?;
-    ANYBODY_ELSE.store(true, Ordering::Release);
+    // Too late where a call made one that needs no set-up.
+    let is_process_wide = local.goes_by_the_machine() && local.is(PROCESS_WIDE.get_or_init(|| local.clone()));
+    if !is_process_wide {
+        ANYBODY_ELSE_HERE.store(true, Ordering::Release);
+    }
+    if !is_process_wide || !is_local {
+        ANYBODY_ELSE.store(true, Ordering::Release);
+    }
     Ok(())
 }
 
@@ -89,6 +102,7 @@ pub fn scope_sync<T>(limiter: impl Limiter + 'static, run: impl FnOnce() -> T) -
 fn open_scopes() {
     SCOPED.store(true, Ordering::Relaxed);
     ANYBODY_ELSE.store(true, Ordering::Release);
+    ANYBODY_ELSE_HERE.store(true, Ordering::Release);
 }
 
 /// Whether a call may have somebody else to ask than the limiter of this process.
@@ -97,9 +111,15 @@ pub(crate) fn is_anybody_else() -> bool {
     ANYBODY_ELSE.load(Ordering::Acquire)
 }
 
-/// The limiter of this process that needs no set-up.
+/// The same for a call of a function that says `store = "local"`.
+#[inline]
+pub(crate) fn is_anybody_else_here() -> bool {
+    ANYBODY_ELSE_HERE.load(Ordering::Acquire)
+}
+
+/// The limiter of this process: the one of what is installed, or else one that needs no set-up.
 pub(crate) fn process_wide() -> &'static LocalLimiter {
-    &PROCESS_WIDE
+    PROCESS_WIDE.get_or_init(LocalLimiter::new)
 }
 
 /// The limiter of this process, as one that a call asks.

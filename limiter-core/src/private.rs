@@ -58,13 +58,14 @@ pub const fn affordable(quotas: &[Quota], cost: i128) -> u64 {
 /// Asks whether this call of an async function may go. The key is read at once, and not held.
 #[inline]
 pub fn enter<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl Cost) -> Entering {
-    match ask(site, &Key::of(key), cost.permits()) {
+    match ask(site, &Key::of(key), cost.permits(), identity) {
         Ok(settled) => Entering::Now(Some(settled)),
         Err(waiting) => Entering::Later(waiting),
     }
 }
 
-/// [`enter`] for a function that does not look at the decision: it is large, and most calls can do without.
+/// [`enter`] for a function that does not look at the decision: it is large, and most calls can do without. What does not fit in
+/// an entry is `told`.
 #[inline]
 pub fn pass<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl Cost, told: &mut Told) -> Entry {
     let cost = cost.permits();
@@ -81,19 +82,20 @@ fn pass_elsewhere<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: u64,
     if Site::decides_here() {
         return pass_first(site, key, cost, told);
     }
-    told.write(match ask(site, &Key::of(key), cost) {
-        Ok(settled) => settled.into(),
-        Err(waiting) => Told::Later(waiting),
-    })
+    match ask(site, &Key::of(key), cost, Result::err) {
+        Ok(settled) => told.settle(settled.err()),
+        Err(waiting) => told.wait(waiting),
+    }
 }
 
 type Waiting<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// What becomes of a call, if that is known at once, or else what it waits for.
-fn ask<T: From<Result<Decision, Rejected>>>(
+/// What becomes of a call, if that is known at once, or else what it waits for, as the caller wants it told.
+fn ask<T: 'static>(
     site: &'static Site,
     key: &Key,
     cost: u64,
+    tell: fn(Result<Decision, Rejected>) -> T,
 ) -> Result<Result<Decision, Rejected>, Waiting<T>> {
     site::sites();
     let limiter = installed::current();
@@ -114,7 +116,7 @@ fn ask<T: From<Result<Decision, Rejected>>>(
         Ok(decision) => Answer::now(decision),
         Err(answer) => answer,
     };
-    Err(Box::pin(async move { wait(site, limiter, observed, answer).await.into() }))
+    Err(Box::pin(async move { tell(wait(site, limiter, observed, answer).await) }))
 }
 
 /// Asks whether this call of a function that is not async may go.
@@ -137,7 +139,7 @@ pub fn pass_sync<K: LimitKey + ?Sized>(
 ) -> Entry {
     let cost = cost.permits();
     let verdict = match site.door() {
-        Some(door) if Site::decides_here() => door.pass(key.stored(), cost, told),
+        Some(door) if Site::decides_local_calls_here() => door.pass(key.stored(), cost, told),
         _ => pass_elsewhere_sync(site, key, cost, told),
     };
     verdict.at_cost(cost)
@@ -150,10 +152,10 @@ fn pass_elsewhere_sync<K: LimitKey + ?Sized>(
     cost: u64,
     told: &mut Told,
 ) -> Verdict {
-    if Site::decides_here() {
+    if Site::decides_local_calls_here() {
         return pass_first(site, key, cost, told);
     }
-    told.write(ask_sync(site, &Key::of(key), cost).into())
+    told.settle(ask_sync(site, &Key::of(key), cost).err())
 }
 
 fn pass_first<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: u64, told: &mut Told) -> Verdict {

@@ -182,10 +182,16 @@ impl Site {
         &self.options
     }
 
-    /// Whether its calls are decided in this process, because nobody else was installed, and nobody wants to see all of them.
+    /// Whether all calls are decided by the limiter of this process, and nobody wants to see each of them.
     #[inline]
     pub(crate) fn decides_here() -> bool {
         !installed::is_anybody_else() && !observe::sees_all_calls()
+    }
+
+    /// The same for calls of functions that say `store = "local"`.
+    #[inline]
+    pub(crate) fn decides_local_calls_here() -> bool {
+        !installed::is_anybody_else_here() && !observe::sees_all_calls()
     }
 
     /// Where its calls are decided in this process: known to the site, so that it need not be looked up. Nothing before the

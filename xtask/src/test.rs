@@ -10,7 +10,9 @@ pub(crate) fn test() -> Result<(), String> {
         run(&mut cargo(&["check", "--package", "limiter", "--features", feature]))?;
     }
     // Who measures sees every call: the short way is taken without that feature only.
-    run(&mut cargo(&["test", "--package", "limiter", "--test", "process_wide"]))?;
+    let alone = ["process_wide", "installed_local", "installed_elsewhere"];
+    let mut test = cargo(&["test", "--package", "limiter"]);
+    run(test.args(alone.iter().flat_map(|name| ["--test", *name])))?;
     run(&mut cargo(&["test", "--workspace", "--all-features", "--no-fail-fast"]))?;
     let examples = programs("examples")?;
     for example in &examples {

@@ -108,6 +108,15 @@ impl LocalLimiter {
         (self.table(rule), ticks(longest_wait))
     }
 
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// Whether its clock is that of the machine.
+    pub(crate) fn goes_by_the_machine(&self) -> bool {
+        matches!(self.shared.clock, AnyClock::System(_))
+    }
+
     fn table(&self, rule: &Rule) -> &dyn AnyTable {
         &**self.shared.tables.get(rule, |rule| table::of(rule, self.shared.max_keys))
     }

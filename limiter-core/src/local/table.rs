@@ -224,17 +224,19 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
             let (states, now) = keyless.at(now());
             return strategy::decide::<R>(states.as_mut(), self.terms(), now, question);
         }
-        let before = now();
-        if before >= self.sweep_after.load(Ordering::Relaxed) {
-            self.sweep(before);
-        }
         let hash = self.secret.hash(key);
         let (home, mut shard) = self.shard(hash);
         let now = shard.advance(now());
-        match shard.find(hash, key) {
+        let decision = match shard.find(hash, key) {
             Some(states) => strategy::decide::<R>(states.as_mut(), self.terms(), now, question),
             None => self.decide_new(home, &mut shard, key, now, question),
+        };
+        let sweeps = self.is_to_sweep(&mut shard, now);
+        drop(shard);
+        if sweeps {
+            self.sweep(now);
         }
+        decision
     }
 
     fn decide_in_crowd(&self, now: u64, question: Question) -> Decision {
