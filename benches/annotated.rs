@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use limiter::rate_limit;
+use limiter::{Rejected, rate_limit};
 
 /// In a second: nobody is ever rejected.
 pub(crate) const PLENTY: u64 = 1_000_000_000;
@@ -47,6 +47,13 @@ pub(crate) async fn sliding_window(id: u64) -> Option<()> {
 pub(crate) async fn rejected(id: u64) -> Option<()> {
     black_box(id);
     Some(())
+}
+
+/// Its caller hears all there is to know of a rejection.
+#[rate_limit(strategy = "token_bucket", key = id, qps = 1, window = "1d")]
+pub(crate) async fn rejected_with_reason(id: u64) -> Result<(), Rejected> {
+    black_box(id);
+    Ok(())
 }
 
 #[rate_limit(key = id, qps = 1, window = "1d")]

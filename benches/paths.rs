@@ -7,8 +7,8 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use annotated::{
-    PLENTY, now, rejected, rejected_sliding_window, sliding_window, token_bucket, token_bucket_by_name,
-    unkeyed, unkeyed_sliding_window, unkeyed_sync,
+    PLENTY, now, rejected, rejected_sliding_window, rejected_with_reason, sliding_window, token_bucket,
+    token_bucket_by_name, unkeyed, unkeyed_sliding_window, unkeyed_sync,
 };
 use limiter::{LocalLimiter, Quota, Rule, Strategy};
 
@@ -32,7 +32,7 @@ fn main() {
         let name = &names[usize::try_from(id).expect("few keys")];
         _ = black_box(now(token_bucket_by_name(name)));
     };
-    let paths: [(&str, &dyn Fn(u64)); 11] = [
+    let paths: [(&str, &dyn Fn(u64)); 12] = [
         ("nothing", &|id| _ = black_box(id)),
         ("unkeyed, token_bucket", &|_| _ = black_box(now(unkeyed()))),
         ("unkeyed, token_bucket, not async", &|_| _ = black_box(unkeyed_sync())),
@@ -42,6 +42,7 @@ fn main() {
         ("keyed by String of 36 characters, token_bucket", &|id| by_name(&uuids, id)),
         ("keyed by u64, sliding_window", &|id| _ = black_box(now(sliding_window(id)))),
         ("keyed by u64, rejected", &|id| _ = black_box(now(rejected(id)))),
+        ("keyed by u64, rejected with its reason", &|id| _ = black_box(now(rejected_with_reason(id)))),
         ("keyed by u64, sliding_window, rejected", &|id| _ = black_box(now(rejected_sliding_window(id)))),
         ("keyed by u64, without the annotation", &|id| _ = black_box(limiter.check_sync(&RULE, &id, 1))),
     ];

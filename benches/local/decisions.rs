@@ -94,13 +94,18 @@ fn by_name(report: &mut Report) {
     let short = Workload { name: annotated::user_name, ..SOME };
     let figures = of_names(short, |name| now(annotated::token_bucket_by_name(name)));
     let ratio = ours(&figures, "limiter").ratio;
-    report.row("10,000 keys String, `token_bucket`", ratio, "x governor", Target::AtMost(0.5));
+    report.row(
+        "10,000 keys String of 11 characters, `token_bucket`",
+        ratio,
+        "x governor",
+        Target::AtMost(0.5),
+    );
     report.column("10,000 keys, String", figures);
 
     let long = Workload { name: annotated::uuid_name, ..SOME };
     let figures = of_names(long, |name| now(token_bucket_by_uuid(name)));
     let ratio = ours(&figures, "limiter").ratio;
-    report.row("10,000 keys of 36 characters, `token_bucket`", ratio, "x governor", Target::None);
+    report.row("10,000 keys String of 36 characters, `token_bucket`", ratio, "x governor", Target::None);
     report.column("10,000 keys, 36 characters", figures);
 }
 
@@ -132,7 +137,12 @@ fn many(report: &mut Report) {
     workload.fill(0, &contenders);
     let figures = workload.compare(&contenders);
     let ratio = ours(&figures, "limiter").ratio;
-    report.row("1,000,000 keys String, `token_bucket`", ratio, "x governor", Target::AtMost(0.5));
+    report.row(
+        "1,000,000 keys String of 11 characters, `token_bucket`",
+        ratio,
+        "x governor",
+        Target::AtMost(0.5),
+    );
     report.column("1,000,000 keys, String", figures);
 }
 
@@ -144,15 +154,21 @@ fn rejected(report: &mut Report) {
     let hour = throttled::Quota::per_hour(NonZeroU32::MIN);
     let contenders = [
         Contender::by_id("governor", |id| governor.check_key(&id)),
-        Contender::by_id("limiter", |id| now(annotated::rejected(id))),
+        Contender::by_id("limiter", |id| now(annotated::rejected_with_reason(id))),
+        Contender::by_id("limiter, returns an `Option`", |id| now(annotated::rejected(id))),
         Contender::by_id("limiter, sliding_window", |id| now(annotated::rejected_sliding_window(id))),
         Contender::by_id("rate-net", |id| rate_net.check(rate_net::Key::id(id))),
         Contender::by_id("throttled", |id| now(throttled.check(id, hour))),
     ];
     SOME.fill(0, &contenders);
     let figures = SOME.compare(&contenders);
-    let ratio = ours(&figures, "limiter").ratio;
-    report.row("rejected, 10,000 keys u64, `token_bucket`", ratio, "x governor", Target::AtMost(0.5));
+    let ratio = |name| ours(&figures, name).ratio;
+    let path = "rejected, 10,000 keys u64, `token_bucket`";
+    report.row(format!("{path}, `Result<_, Rejected>`"), ratio("limiter"), "x governor", Target::AtMost(0.5));
+    let option = ratio("limiter, returns an `Option`");
+    report.row(format!("{path}, `Option<_>`"), option, "x governor", Target::AtMost(0.5));
+    let path = "rejected, 10,000 keys u64, `sliding_window`";
+    report.row(path, ratio("limiter, sliding_window"), "x governor", Target::None);
     report.column("rejected, 10,000 keys u64", figures);
 }
 

@@ -12,6 +12,10 @@ use crate::{live, peers};
 const FEW: u64 = 10_000;
 const MOST: u64 = 10_000_000;
 
+fn in_thousands(keys: u64) -> String {
+    if keys < 1_000_000 { format!("{},000", keys / 1_000) } else { format!("{},000,000", keys / 1_000_000) }
+}
+
 pub(crate) fn measure(report: &mut Report) {
     let limiter = LocalLimiter::builder().max_keys(10_000_000).build();
     let governor: DefaultKeyedRateLimiter<u64> = RateLimiter::keyed(peers::live());
@@ -38,6 +42,10 @@ pub(crate) fn measure(report: &mut Report) {
         workload.fill(known, &contenders);
         let figures = workload.compare(&contenders);
         report.curve.extend(figures.iter().map(|figure| (figure.contender, keys, figure.nanos)));
+        if keys > FEW && taking_part > 2 {
+            let path = format!("{} keys u64, `token_bucket`", in_thousands(keys));
+            report.row(path, figures[2].ratio, "x governor", Target::None);
+        }
         known = keys;
     }
 
@@ -48,4 +56,11 @@ pub(crate) fn measure(report: &mut Report) {
     let figures = Workload { keys: MOST, name: nameless, rounds: 41, calls: 20_000 }.compare(&contenders);
     let path = "10,000,000 keys u64, `token_bucket`, `check_sync`";
     report.row(path, figures[1].ratio, "x 10,000 keys", Target::AtMost(10.0));
+    let annotated = |keys| {
+        let of =
+            |(contender, count, _): &&(_, u64, f64)| *contender == "limiter, annotation" && *count == keys;
+        report.curve.iter().find(of).map_or(f64::NAN, |(_, _, nanos)| *nanos)
+    };
+    let ratio = figures[1].nanos / annotated(FEW);
+    report.row("the same", ratio, "x 10,000 keys, annotated", Target::AtMost(10.0));
 }

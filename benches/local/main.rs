@@ -8,6 +8,8 @@ mod annotated;
 mod decisions;
 mod keys;
 mod live;
+#[path = "../machine.rs"]
+mod machine;
 mod memory;
 mod parts;
 mod pauses;

@@ -67,22 +67,22 @@ async fn rejected(id: u64) -> Option<()> {
 pub(crate) fn measure(report: &mut Report) {
     let governor: DefaultKeyedRateLimiter<u64> = RateLimiter::keyed(peers::one_a_day());
     let (clock, locks, states) = (quanta::Clock::new(), Locks::new(), States::new());
-    let words: [AtomicU64; 30] = array::from_fn(|_| AtomicU64::new(0));
+    let words: [AtomicU64; 20] = array::from_fn(|_| AtomicU64::new(0));
     let write =
         |count: usize, id: u64| words[..count].iter().for_each(|word| word.store(id, Ordering::Relaxed));
     let contenders = [
         Contender::by_id("governor", |id| governor.check_key(&id)),
         Contender::by_id("a clock", |_| clock.raw()),
         Contender::by_id("a clock, one of 10,000 states", |id| (states.look(id), clock.raw())),
-        Contender::by_id("a clock, one of 10,000 states, 30 writes", |id| {
-            write(30, id);
+        Contender::by_id("a clock, one of 10,000 states, 20 writes", |id| {
+            write(20, id);
             (states.look(id), clock.raw())
         }),
         Contender::by_id("a clock, one of 10,000 states, behind a lock", |id| {
             locks.with(id, || (states.look(id), clock.raw()))
         }),
-        Contender::by_id("a clock, one of 10,000 states, behind a lock, 30 writes", |id| {
-            write(30, id);
+        Contender::by_id("a clock, one of 10,000 states, behind a lock, 20 writes", |id| {
+            write(20, id);
             locks.with(id, || (states.look(id), clock.raw()))
         }),
         Contender::by_id("limiter", |id| now(rejected(id))),

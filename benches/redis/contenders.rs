@@ -10,16 +10,18 @@ use throttled::{RateLimiter as _, RedisRateLimiter};
 use trypema::redis::{RedisKey, RedisRateLimiterProvider};
 use trypema::{RateLimit, RateLimiterBuilder as _, WindowSize};
 
-/// A thousand a second: nobody is rejected here, and a key is still there when its next call comes.
-const PLENTY: u32 = 86_400_000;
+/// A permit is back after a second, so that no server has forgotten a key when its next call comes, whoever wrote it.
+pub(crate) const A_DAY: u32 = 86_400;
+/// Nobody is rejected here.
+pub(crate) const PLENTY: u32 = 86_400_000;
 const DAY: u64 = 24 * 60 * 60;
 
-#[rate_limit(name = "token", strategy = "token_bucket", key = id, qps = PLENTY, window = "1d")]
+#[rate_limit(name = "token", strategy = "token_bucket", key = id, qps = A_DAY, window = "1d", burst = PLENTY)]
 pub(crate) async fn token_bucket(id: u64) -> Option<u64> {
     Some(id)
 }
 
-#[rate_limit(name = "leaky", strategy = "leaky_bucket", key = id, qps = PLENTY, window = "1d")]
+#[rate_limit(name = "leaky", strategy = "leaky_bucket", key = id, qps = A_DAY, window = "1d", burst = PLENTY)]
 pub(crate) async fn leaky_bucket(id: u64) -> Option<u64> {
     Some(id)
 }
@@ -44,7 +46,7 @@ pub(crate) enum Contender {
     Limiter,
     Throttled,
     Trypema,
-    /// One `EVALSHA` of the leanest script for each call.
+    /// One `EVALSHA` of a lean script for each call.
     Bare,
 }
 
@@ -81,7 +83,7 @@ impl Peers {
             manager.expect("the server is there")
         };
         let plenty = NonZeroU32::new(PLENTY).expect("not zero");
-        let plenty_a_day = throttled::Quota::per_hour(NonZeroU32::new(PLENTY / 24).expect("not zero"));
+        let one_a_second = throttled::Quota::per_second(NonZeroU32::MIN);
         let provider = RedisRateLimiterProvider::builder(manager().await)
             .window_size(WindowSize::seconds_or_panic(DAY))
             .build()
@@ -90,7 +92,7 @@ impl Peers {
         let bare = client.get_multiplexed_async_connection_with_config(&config).await;
         Self {
             throttled: RedisRateLimiter::new(manager().await),
-            throttled_quota: plenty_a_day.with_burst(plenty),
+            throttled_quota: one_a_second.with_burst(plenty),
             trypema: provider,
             trypema_rate: RateLimit::per_day_or_panic(f64::from(PLENTY)),
             bare: bare.expect("the server is there"),
@@ -111,7 +113,7 @@ impl Peers {
 
     pub(crate) async fn bare(&self, id: u64) -> bool {
         let mut invocation = self.lean.prepare_invoke();
-        invocation.key(format!("bare:{id}")).arg(DAY * 1_000_000 / u64::from(PLENTY)).arg(PLENTY);
+        invocation.key(format!("bare:{id}")).arg(DAY * 1_000_000 / u64::from(A_DAY)).arg(PLENTY);
         let answer: redis::RedisResult<(u64, u64, u64, u64)> =
             invocation.invoke_async(&mut self.bare.clone()).await;
         answer.expect("an answer").0 == 0

@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use crate::machine;
+
 /// A figure and its target.
 pub(crate) struct Row {
     pub(crate) path: &'static str,
@@ -30,7 +32,7 @@ impl Row {
             Target::AtLeast(target) => format!("at least {}", number(target)),
             Target::AtMost(target) => format!("at most {}", number(target)),
         };
-        let met = if self.is_met() { "yes" } else { "no" };
+        let met = if self.is_met() { "yes" } else { "**no**" };
         [self.path.to_owned(), self.beside.to_owned(), number(self.figure), target, met.to_owned()]
     }
 }
@@ -60,6 +62,16 @@ pub(crate) fn table(rows: &[Row]) -> String {
         }
     }
     table
+}
+
+/// The table with what one should know of it.
+pub(crate) fn page(version: &str, table: &str, notes: &str) -> String {
+    format!(
+        "Written by `cargo bench -p limiter-benches --bench redis`, on Redis {version} and {}, with the\n\
+         server and all callers on it. Ratios of decisions per second, of latencies, and of the server's own time for a script; each is\n\
+         the median of those within a round.\n\n{table}\n{notes}\n",
+        machine::description()
+    )
 }
 
 /// Writes a result where the others are.

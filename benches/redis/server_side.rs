@@ -1,4 +1,4 @@
-//! What the server alone can do: our own scripts, as it was asked to run them, beside the leanest there are.
+//! What the server alone can do: our own scripts, as it was asked to run them, beside lean ones that do one strategy and nothing else.
 
 use std::process::Command;
 
@@ -89,7 +89,7 @@ impl Asked {
     /// How many of them a second `redis-benchmark` gets through, 512 at a time in pipelines of 64.
     pub(crate) fn benchmark(&self, server: &Server, keys: u64) -> f64 {
         let mut command = Command::new("redis-benchmark");
-        command.args(["-q", "-P", "64", "-c", "8", "-n", "20000", "-p", &server.port().to_string()]);
+        command.args(["-q", "-P", "64", "-c", "8", "-n", "100000", "-p", &server.port().to_string()]);
         command.args(["-r", &keys.to_string()]);
         command.args(self.about("__rand_int__").map(|word| String::from_utf8(word).expect("text")));
         let output = command.output().expect("redis-benchmark comes with the server");

@@ -18,7 +18,7 @@ cargo xtask test               install what the tests need where it is missing, 
                                unit, integration, doctests, UI tests, and every example to its end
 cargo xtask engines [FOLDER]   fetch Redis 8.0, Valkey 8.1 and Valkey 9.1 into FOLDER (target/engines),
                                and run the tests that need a server on each of them
-cargo xtask instructions       count the instructions of a decision, and fail where they have become more
+cargo xtask instructions       count the instructions of a decision, and fail where they have become more; --keep keeps them
 cargo xtask figures [--check]  renew the tables and plots of the README from benches/results, or fail where they differ
 cargo xtask compile-cost       time builds of 200 functions: plain, with #[tracing::instrument], with #[rate_limit]";
 
