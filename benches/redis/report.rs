@@ -20,10 +20,15 @@ pub(crate) enum Target {
 }
 
 impl Row {
+    /// Noise is larger than the decimals that are not.
+    fn shown(&self) -> f64 {
+        (self.figure * 100.0).round() / 100.0
+    }
+
     fn is_met(&self) -> bool {
         match self.target {
-            Target::AtLeast(target) => self.figure >= target,
-            Target::AtMost(target) => self.figure <= target,
+            Target::AtLeast(target) => self.shown() >= target,
+            Target::AtMost(target) => self.shown() <= target,
         }
     }
 

@@ -129,7 +129,8 @@ pub fn enter_sync<K: LimitKey + ?Sized>(
     ask_sync(site, &Key::of(key), cost.permits())
 }
 
-/// [`enter_sync`] for a function that does not look at the decision.
+/// [`enter_sync`] for a function that does not look at the decision. It may be async, if it says `store = "local"` and does not
+/// wait.
 #[inline]
 pub fn pass_sync<K: LimitKey + ?Sized>(
     site: &'static Site,

@@ -10,8 +10,8 @@ use crate::Clock;
 
 /// The monotonic clock of the machine: the default.
 ///
-/// All of them show one time, which begins when one is first made. Where the processor has a counter that can be trusted,
-/// it is read, because that takes a third of the time. The operating system's clock is right: the counter is set by it
+/// All of them show one time, which begins when one is first made. Where the processor has a fast counter that can be
+/// trusted, it is read, because that takes a third of the time. The operating system's clock is right: the counter is set by it
 /// every millisecond. So the two differ by a few microseconds, and by at most a millisecond for a moment where the
 /// counter changes its pace, as when a virtual machine moves.
 #[derive(Clone, Copy, Debug, Default)]

@@ -124,6 +124,8 @@ fn check(plan: &Plan, index: usize, sig: &Signature, params: &Params) -> TokenSt
     let (enter, dot_await) = match (plan.flow, &plan.decision) {
         (Flow::Sync, Some(_)) => (quote!(enter_sync), TokenStream::new()),
         (Flow::Sync, None) => (quote!(pass_sync), TokenStream::new()),
+        // Whom it asks answers at once.
+        (_, None) if plan.local && plan.wait.is_none() => (quote!(pass_sync), TokenStream::new()),
         (_, Some(_)) => (quote!(enter), quote!(.await)),
         (_, None) => (quote!(pass), quote!(.await)),
     };

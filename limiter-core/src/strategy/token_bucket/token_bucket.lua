@@ -2,13 +2,15 @@
 --
 -- State: a byte that no text begins with, then as doubles when it was written (`seen`), until when the key lives,
 -- `whole`, `fraction`, and the permits and window it was written under. The level has fallen to nothing at the moment
--- `whole + fraction / permits`, in microseconds.
+-- `whole + fraction / permits`, in microseconds. Where a permit weighs a whole number of them, which leaves no fraction,
+-- and permits is 1, both are left out.
 --
 -- In Rust that moment is one 128-bit number of ticks times `permits`. Here it is kept in two parts, of which each is
 -- exact: a permit weighs window / permits microseconds, permits is at most 2^26 (terms.rs), and so fraction * fraction
 -- stays below 2^52.
 
 local FORMAT, SIZE, MARK = '<Bdddddd', 49, 0xb2
+local WHOLE_FORMAT, WHOLE_SIZE = '<Bdddd', 33
 
 -- One call for each key, where a permit weighs a whole number of microseconds: the same as below in one piece, as long
 -- as nothing is out of the ordinary.
@@ -20,12 +22,12 @@ if #ARGV[1] == 40 + 32 * #KEYS then
     local key, count, cost, longest_wait = keys[done + 1]
     _, count, cost, longest_wait, next = unpack('<dddd', argument, next)
     found = redis.pcall('GET', key)
-    local mark, seen, lives, whole, old_permits, old_window = MARK, 0, 0, time, 1, window
+    local mark, seen, lives, whole, old_window = MARK, 0, 0, time, window
     if found then
       mark = 0
-      if #found == SIZE then mark, seen, lives, whole, _, old_permits, old_window = unpack(FORMAT, found) end
+      if #found == WHOLE_SIZE then mark, seen, lives, whole, old_window = unpack(WHOLE_FORMAT, found) end
     end
-    if mark ~= MARK or seen > time or old_window ~= window or old_permits ~= 1 then break end
+    if mark ~= MARK or seen > time or old_window ~= window then break end
     if count > 1 or cost == 0 or cost > capacity or longest_wait < 0 then break end
 
     if whole < time then whole = time end
@@ -34,11 +36,11 @@ if #ARGV[1] == 40 + 32 * #KEYS then
     if cost * window <= spare then
       whole, spare = whole + cost * window, spare - cost * window
       if lives >= whole then
-        call('SET', key, pack(FORMAT, MARK, time, lives, whole, 0, 1, window), 'KEEPTTL')
+        call('SET', key, pack(WHOLE_FORMAT, MARK, time, lives, whole, window), 'KEEPTTL')
       else
         local life = (whole - time + (time - whole) % 1000) / 1000 + spare_life
         lives = time + life * 1000
-        call('SET', key, pack(FORMAT, MARK, time, lives, whole, 0, 1, window), 'PX', life + margin)
+        call('SET', key, pack(WHOLE_FORMAT, MARK, time, lives, whole, window), 'PX', life + margin)
       end
     elseif cost * window - spare > longest_wait then
       answer = spare - cost * window - 2
@@ -83,8 +85,13 @@ local function load(key, terms)
   if not value then return { seen = 0, whole = 0, fraction = 0 } end
   if value.err then return nil, value end
 
-  local mark, seen, _, whole, fraction, permits, window
-  if #value == SIZE then mark, seen, _, whole, fraction, permits, window = struct.unpack(FORMAT, value) end
+  local mark, seen, _, whole, window
+  local fraction, permits = 0, 1
+  if #value == WHOLE_SIZE then
+    mark, seen, _, whole, window = struct.unpack(WHOLE_FORMAT, value)
+  elseif #value == SIZE then
+    mark, seen, _, whole, fraction, permits, window = struct.unpack(FORMAT, value)
+  end
   if mark ~= MARK then
     return nil, redis.error_reply('WRONGSTATE a key holds something that is not the level of a bucket')
   end
@@ -94,8 +101,12 @@ local function load(key, terms)
 end
 
 local function save(key, level, lives, life, terms)
-  local permits, window = terms.permits, terms.window
-  local value = struct.pack(FORMAT, MARK, level.seen, lives, level.whole, level.fraction, permits, window)
+  local permits, window, value = terms.permits, terms.window, nil
+  if permits == 1 then
+    value = struct.pack(WHOLE_FORMAT, MARK, level.seen, lives, level.whole, window)
+  else
+    value = struct.pack(FORMAT, MARK, level.seen, lives, level.whole, level.fraction, permits, window)
+  end
   redis.call('SET', key, value, 'PX', life)
 end
 
