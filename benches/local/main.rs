@@ -35,6 +35,9 @@ const PARTS: [Part; 6] = [
 ];
 
 fn main() {
+    if std::env::args().any(|argument| argument == keys::MANY) {
+        return keys::many();
+    }
     let wanted: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let all = wanted.is_empty();

@@ -100,8 +100,8 @@ fn different_keys_and_one(server: &Server, load: &Load<'_>) -> (Vec<Row>, String
     let [ours, throttled, trypema, bare] = [0, 1, 2, 3].map(|place| &rates[place][CALLERS.len() - 1]);
     let middle = |figures: &[f64]| median(figures.iter().copied());
     let notes = format!(
-        "With 512 callers: {:.0} decisions a second about different keys, {:.0} about one; redis-benchmark {:.0} and {:.0}. One \
-         caller: {:.0} µs, by a bare EVALSHA {:.0} µs. Where keys differ, ours sends up to 16 of them in a call of the script.",
+        "With 512 callers: {:.0} decisions a second about different keys, {:.0} about one; redis-benchmark {:.0} and {:.0}.\n\
+         One caller: {:.0} µs, by a bare EVALSHA {:.0} µs. Where keys differ, ours sends up to 16 of them in a call of the script.",
         middle(ours),
         middle(&one_key),
         middle(&benchmark),
