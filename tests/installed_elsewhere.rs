@@ -1,30 +1,11 @@
 //! A program that installs a limiter elsewhere, and opens no scope: functions that say `store = "local"` ask the local one of
 //! that limiter, all others that limiter itself.
 
-use limiter::{Answer, Call, Decision, Key, Limiter, LocalLimiter, Rejected, Rule, rate_limit, sites};
+#[path = "support/elsewhere.rs"]
+mod elsewhere;
 
-/// Lets nobody in.
-struct Elsewhere {
-    local: LocalLimiter,
-}
-
-impl Limiter for Elsewhere {
-    fn decide(&self, _: Call<'_>) -> Answer<Decision> {
-        Answer::later(async { Decision::undecided(false) })
-    }
-
-    fn look(&self, rule: &Rule, key: &Key) -> Answer<Decision> {
-        self.local.look(rule, key)
-    }
-
-    fn forget(&self, rule: &Rule, key: &Key) -> Answer<()> {
-        self.local.forget(rule, key)
-    }
-
-    fn local(&self) -> &LocalLimiter {
-        &self.local
-    }
-}
+use elsewhere::Elsewhere;
+use limiter::{LocalLimiter, Rejected, rate_limit, sites};
 
 #[rate_limit(key = "user", qps = 3, window = "1d")]
 async fn shared(user: u64) -> Result<u64, Rejected> {

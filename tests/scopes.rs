@@ -1,5 +1,7 @@
 //! Which limiter a call asks: its scope's, else the installed one, else the process's own.
 
+#[path = "support/elsewhere.rs"]
+mod elsewhere;
 mod support;
 
 use std::pin::pin;
@@ -7,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use elsewhere::Elsewhere;
 use limiter::{
     AlreadyInstalled, Answer, Call, Decision, Key, Limiter, LocalLimiter, ManualClock, OnError, Rule,
     rate_limit, scope, scope_sync,
@@ -28,32 +31,6 @@ fn local_sync() -> Option<()> {
     Some(())
 }
 
-/// Rejects every call, and has a local limiter of its own, as a shared limiter has.
-struct Refusing {
-    local: LocalLimiter,
-}
-
-impl Limiter for Refusing {
-    fn decide(&self, _: Call<'_>) -> Answer<Decision> {
-        Answer::later(async {
-            tokio::task::yield_now().await;
-            Decision::undecided(false)
-        })
-    }
-
-    fn look(&self, rule: &Rule, key: &Key) -> Answer<Decision> {
-        self.local.look(rule, key)
-    }
-
-    fn forget(&self, rule: &Rule, key: &Key) -> Answer<()> {
-        self.local.forget(rule, key)
-    }
-
-    fn local(&self) -> &LocalLimiter {
-        &self.local
-    }
-}
-
 #[rate_limit(qps = 1, window = "1h", wait = "2h", store = "local")]
 async fn waits_locally() -> Option<()> {
     Some(())
@@ -63,7 +40,7 @@ async fn waits_locally() -> Option<()> {
 #[tokio::test]
 async fn a_local_call_waits_by_the_clock_of_the_local_limiter() {
     let clock = ManualClock::new();
-    let limiter = Refusing { local: LocalLimiter::builder().clock(clock.clone()).build() };
+    let limiter = Elsewhere { local: LocalLimiter::builder().clock(clock.clone()).build() };
     scope(limiter, async {
         assert!(waits_locally().await.is_some());
         let mut context = Context::from_waker(Waker::noop());
@@ -155,7 +132,7 @@ async fn a_call_asks_the_innermost_limiter() {
     .await;
 
     // Any limiter can be installed, once.
-    limiter::install(Refusing { local: LocalLimiter::new() }).unwrap();
+    limiter::install(Elsewhere { local: LocalLimiter::new() }).unwrap();
     assert_eq!(limiter::install(LocalLimiter::new()), Err(AlreadyInstalled));
     assert!(shared().await.is_none());
     assert!(local().await.is_some() && local().await.is_none(), "store = \"local\" asks its local one");

@@ -58,9 +58,13 @@ impl Floor {
         }
     }
 
+    /// A key of this thread's.
+    fn key(thread: usize, number: u64) -> u64 {
+        KEYS * thread as u64 + ((number * KEYS) >> 32)
+    }
+
     /// Writes the time to the word of a key: so many words from its neighbours, which may be the other thread's.
-    fn write(&self, apart: usize, thread: usize, number: u64) {
-        let key = KEYS * thread as u64 + ((number * KEYS) >> 32);
+    fn write(&self, apart: usize, key: u64) {
         let place = usize::try_from(key * 7_919 % Self::PLACES).expect("few places");
         let word = &self.words[place * apart];
         let last = word.load(Ordering::Relaxed);
@@ -68,13 +72,14 @@ impl Floor {
         let _ = black_box(word.compare_exchange(last, now, Ordering::AcqRel, Ordering::Relaxed));
     }
 
-    /// The same behind one of 256 locks, which both threads take.
-    fn write_behind_lock(&self, apart: usize, thread: usize, number: u64) {
-        let Line(lock) = &self.locks[usize::try_from(number >> 8 & 255).expect("few locks")];
+    /// The same behind one of 256 locks: that of the key, which guards keys of both threads.
+    fn write_behind_lock(&self, apart: usize, key: u64) {
+        let spread = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
+        let Line(lock) = &self.locks[usize::try_from(spread).expect("eight bits")];
         while lock.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             spin_loop();
         }
-        self.write(apart, thread, number);
+        self.write(apart, key);
         lock.store(0, Ordering::Release);
     }
 }
@@ -185,9 +190,11 @@ pub(crate) fn measure(report: &mut Report) {
             Target::None,
         );
     };
-    floor_row("a cache line for each", &|thread, number| floor.write(Floor::LINE, thread, number));
-    floor_row("48 bytes for each", &|thread, number| floor.write(Floor::KEY, thread, number));
-    let behind_lock = |thread, number| floor.write_behind_lock(Floor::KEY, thread, number);
+    floor_row("a cache line for each", &|thread, number| {
+        floor.write(Floor::LINE, Floor::key(thread, number));
+    });
+    floor_row("48 bytes for each", &|thread, number| floor.write(Floor::KEY, Floor::key(thread, number)));
+    let behind_lock = |thread, number| floor.write_behind_lock(Floor::KEY, Floor::key(thread, number));
     floor_row("48 bytes for each, behind 256 locks", &behind_lock);
 
     let call = |thread, number| theirs(own_keys(thread, number));

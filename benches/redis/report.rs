@@ -20,7 +20,7 @@ pub(crate) enum Target {
 }
 
 impl Row {
-    /// Noise is larger than the decimals that are not.
+    /// Without the decimals that are not shown: noise is larger.
     fn shown(&self) -> f64 {
         (self.figure * 100.0).round() / 100.0
     }

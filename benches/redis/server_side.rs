@@ -1,4 +1,5 @@
-//! What the server alone can do: our own scripts, as it was asked to run them, beside lean ones that do one strategy and nothing else.
+//! What the server alone can do: our own scripts, as it was asked to run them, beside lean ones that do one strategy and
+//! nothing else.
 
 use std::process::Command;
 

@@ -218,7 +218,12 @@ impl<R: Room, S: States<R::State>> Table<R, S> {
     }
 
     /// Decides at what `now` says behind the lock: who waited for it is not told of the past.
-    pub(super) fn decide_by(&self, now: impl Fn() -> u64, key: StoredKey, question: Question) -> Decision {
+    pub(super) fn decide_by(
+        &self,
+        now: impl FnOnce() -> u64,
+        key: StoredKey,
+        question: Question,
+    ) -> Decision {
         if key == StoredKey::NONE {
             let mut keyless = self.keyless.lock();
             let (states, now) = keyless.at(now());
