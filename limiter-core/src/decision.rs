@@ -223,6 +223,11 @@ impl fmt::Debug for Decision {
     }
 }
 
+impl DecidedBy {
+    /// In their order, so that one is found by its number.
+    pub(crate) const ALL: [Self; 3] = [Self::Local, Self::Shared, Self::Degraded];
+}
+
 /// Why a call was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -233,4 +238,9 @@ pub enum Reason {
     TooCostly,
     /// The shared limiter could not answer, and the site says `on_error = "deny"`.
     Unavailable,
+}
+
+impl Reason {
+    /// In their order, so that one is found by its number.
+    pub(crate) const ALL: [Self; 3] = [Self::Exceeded, Self::TooCostly, Self::Unavailable];
 }

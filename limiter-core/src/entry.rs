@@ -1,6 +1,6 @@
 //! What becomes of an annotated call, and the short way to it: decided in this process, and counted.
 
-use std::mem;
+use std::mem::{self, ManuallyDrop};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -45,21 +45,30 @@ pub enum Told {
     /// Nothing that does not follow from the entry.
     Nothing,
     /// How the key stands of a call that is refused.
-    Standing(Standing),
+    Standing {
+        /// In permits.
+        remaining: u64,
+        /// In nanoseconds.
+        reset_after: u64,
+    },
     /// It does not go.
     Rejected(Rejected),
-    /// It waits for its turn, or is not decided yet. If it does not go then, it is told why.
-    Later(Pin<Box<dyn Future<Output = Option<Rejected>> + Send>>),
+    /// It waits for its turn, or is not decided yet. If it does not go then, it is told why. Who [waits](Self::settled) drops it,
+    /// so that nobody else has to look whether there is something to drop.
+    Later(ManuallyDrop<Later>),
 }
+
+/// What a call waits for.
+pub(crate) type Later = Pin<Box<dyn Future<Output = Option<Rejected>> + Send>>;
 
 impl Verdict {
     /// The verdict on a call that does not go, where nobody but its caller hears of it.
     #[inline]
-    pub(crate) fn refused<R: Room>(decision: &Decision, told: &mut Told) -> Self {
+    pub(crate) fn refused<R: Room>(retry_after: u64, standing: Standing, told: &mut Told) -> Self {
         if !R::WAIT_SAYS_ALL {
-            *told = Told::Standing(decision.standing());
+            *told = Told::Standing { remaining: standing.remaining(), reset_after: standing.reset_after() };
         }
-        Self::Refused(decision.retry_after_nanos())
+        Self::Refused(retry_after)
     }
 
     #[inline]
@@ -78,7 +87,9 @@ impl Entry {
     pub fn refused(self, site: &'static Site, told: &Told) -> Option<Rejected> {
         let Self::Refused { retry_after, cost } = self else { return None };
         Some(match told {
-            Told::Standing(standing) => Rejected::standing_at(site.rule(), *standing, retry_after),
+            &Told::Standing { remaining, reset_after } => {
+                Rejected::plain(site.rule(), remaining, reset_after, retry_after)
+            }
             _ => Rejected::short_of(site.rule(), cost, retry_after),
         })
     }
@@ -94,10 +105,20 @@ impl Entry {
 }
 
 impl Told {
-    /// Waits where there is something to wait for. By then it is known whether the call goes.
+    /// Waits where there is something to wait for. After that it is known whether the call was [rejected](Self::rejected).
     #[inline]
-    pub fn settled(&mut self) -> Settled<'_> {
-        Settled(self)
+    pub fn settled(&mut self) -> Settling<'_> {
+        Settling(Some(self))
+    }
+
+    /// What was told of a call that does not go, once it is settled.
+    #[inline]
+    pub fn rejected(&mut self) -> Option<Rejected> {
+        match mem::replace(self, Self::Nothing) {
+            Self::Rejected(rejected) => Some(rejected),
+            Self::Nothing | Self::Standing { .. } => None,
+            Self::Later(_) => unreachable!("a call that waits is not known yet"),
+        }
     }
 
     /// The verdict on a call that goes, unless somebody is told why not.
@@ -108,34 +129,46 @@ impl Told {
     }
 
     /// The verdict on a call that waits.
-    pub(crate) fn wait(&mut self, later: Pin<Box<dyn Future<Output = Option<Rejected>> + Send>>) -> Verdict {
-        *self = Self::Later(later);
+    pub(crate) fn wait(&mut self, later: Later) -> Verdict {
+        *self = Self::Later(ManuallyDrop::new(later));
         Verdict::Told
     }
 
-    /// What was told of a call that does not go.
-    #[inline]
-    fn rejected(&mut self) -> Option<Rejected> {
-        match mem::replace(self, Self::Nothing) {
-            Self::Rejected(rejected) => Some(rejected),
-            Self::Nothing | Self::Standing(_) => None,
-            Self::Later(_) => unreachable!("a call that waits is not known yet"),
+    /// Drops what it waited for.
+    #[cold]
+    fn forget(&mut self) {
+        if let Self::Later(later) = mem::replace(self, Self::Nothing) {
+            drop(ManuallyDrop::into_inner(later));
         }
     }
 }
 
 /// See [`Told::settled`].
-pub struct Settled<'a>(&'a mut Told);
+pub struct Settling<'a>(Option<&'a mut Told>);
 
-impl Future for Settled<'_> {
-    type Output = Option<Rejected>;
+impl<'a> Future for Settling<'a> {
+    type Output = &'a mut Told;
 
+    // What it comes to stays where it is, and nothing of this is written into the function, so that it takes no registers there.
+    #[cold]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<&'a mut Told> {
+        if let Some(told) = &mut self.0
+            && let Told::Later(later) = told
+        {
+            let rejected = ready!(later.as_mut().poll(context));
+            told.forget();
+            told.settle(rejected);
+        }
+        Poll::Ready(self.0.take().expect("a call is settled once"))
+    }
+}
+
+impl Drop for Settling<'_> {
     #[inline]
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Rejected>> {
-        let Told::Later(later) = &mut *self.0 else { return Poll::Ready(self.0.rejected()) };
-        let rejected = ready!(later.as_mut().poll(context));
-        *self.0 = Told::Nothing;
-        Poll::Ready(rejected)
+    fn drop(&mut self) {
+        if let Some(told) = &mut self.0 {
+            told.forget();
+        }
     }
 }
 
@@ -239,4 +272,39 @@ pub(crate) async fn wait(
         observe::turn(site, &decision, turn).await;
     }
     rejected.map_or(Ok(decision), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::task::Waker;
+
+    use super::*;
+
+    /// What a call waits for is dropped once it is over, or given up half-way.
+    #[test]
+    fn nothing_is_left_of_a_call_that_waited() {
+        let context = &mut Context::from_waker(Waker::noop());
+        let held = Arc::new(());
+        let holding = |mut steps: u32| -> Later {
+            let held = Arc::clone(&held);
+            Box::pin(std::future::poll_fn(move |_| {
+                let holders = Arc::strong_count(&held);
+                assert_eq!(holders, 2, "it holds what it needs");
+                let Some(left) = steps.checked_sub(1) else { return Poll::Ready(None) };
+                steps = left;
+                Poll::Pending
+            }))
+        };
+        let mut told = Told::Nothing;
+        for (steps, polls) in [(0, 0), (0, 1), (1, 1), (1, 2), (3, 2)] {
+            told.wait(holding(steps));
+            let mut settling = Box::pin(told.settled());
+            let polled = (0..polls).map(|_| settling.as_mut().poll(context).is_ready()).last();
+            assert_eq!(polled.unwrap_or_default(), polls > steps);
+            drop(settling);
+            assert_eq!(Arc::strong_count(&held), 1, "{polls} polls, {steps} steps");
+            assert!(told.rejected().is_none());
+        }
+    }
 }

@@ -68,9 +68,9 @@ pub fn enter<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl Cost
 /// an entry is `told`.
 #[inline]
 pub fn pass<K: LimitKey + ?Sized>(site: &'static Site, key: &K, cost: impl Cost, told: &mut Told) -> Entry {
-    let cost = cost.permits();
+    let (cost, stored) = (cost.permits(), key.stored());
     let verdict = match site.door() {
-        Some(door) if Site::decides_here() => door.pass(key.stored(), cost, told),
+        Some(door) if Site::decides_here() => door.pass(stored, cost, told),
         _ => pass_elsewhere(site, key, cost, told),
     };
     verdict.at_cost(cost)
@@ -138,9 +138,9 @@ pub fn pass_sync<K: LimitKey + ?Sized>(
     cost: impl Cost,
     told: &mut Told,
 ) -> Entry {
-    let cost = cost.permits();
+    let (cost, stored) = (cost.permits(), key.stored());
     let verdict = match site.door() {
-        Some(door) if Site::decides_local_calls_here() => door.pass(key.stored(), cost, told),
+        Some(door) if Site::decides_local_calls_here() => door.pass(stored, cost, told),
         _ => pass_elsewhere_sync(site, key, cost, told),
     };
     verdict.at_cost(cost)

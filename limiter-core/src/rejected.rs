@@ -1,9 +1,11 @@
 //! A decision that said no, as the fallback and the error type see it.
 
 use std::fmt;
-use std::ops::Deref;
 use std::time::Duration;
 
+use once_cell::sync::Lazy;
+
+use crate::rule_map::RuleMap;
 use crate::strategy::Standing;
 use crate::strategy::token_bucket::whole::Room as Bucket;
 use crate::{DecidedBy, Decision, Quota, Reason, Rule};
@@ -22,94 +24,83 @@ use crate::{DecidedBy, Decision, Quota, Reason, Rule};
 /// let rejected = limiter.check_sync(&RULE, "alice", 1).into_result(&RULE).unwrap_err();
 /// assert_eq!(rejected.to_string(), r#"the limit "orders" of 1 per 4s is reached; try again in 4s"#);
 /// ```
+// Words without gaps, and nothing to drop: it is copied through a function and its callers, and gaps are copied byte by byte.
 #[derive(Clone)]
 pub struct Rejected {
-    rule: KnownRule,
-    /// Which of the rule's quotas had the last word.
-    quota: u8,
-    reason: Reason,
-    decided_by: DecidedBy,
-    stood: Stood,
-    /// In nanoseconds, so that an error stays as small as errors should be. Says nothing for other reasons than `Exceeded`.
+    rule: &'static Rule,
+    how: How,
+    /// What remains; or what the call costs, where `reset_after` is [`FOLLOWS`].
+    permits: u64,
+    /// In nanoseconds.
+    reset_after: u64,
+    /// In nanoseconds. Says nothing for other reasons than `Exceeded`.
     retry_after: u64,
 }
 
-/// How the key stood: known, or as follows from what the call cost, which few ask for.
+/// Instead of a time, which is never so long: how the key stood follows from the cost of the call and the time to retry after.
+/// Few ask for it.
+const FOLLOWS: u64 = u64::MAX;
+
+/// Who decided, why, and which of the rule's quotas had the last word, in one word.
+///
+/// | bits | what |
+/// | --- | --- |
+/// | 0 to 7 | who, by its place in [`DecidedBy::ALL`] |
+/// | 8 to 15 | why, by its place in [`Reason::ALL`] |
+/// | 16 and above | which quota |
 #[derive(Clone, Copy)]
-enum Stood {
-    As(Standing),
-    ShortOf(u64),
-}
+struct How(u64);
 
-/// The rule of an annotated function, or another.
-#[derive(Clone)]
-struct KnownRule {
-    annotated: Option<&'static Rule>,
-    other: Option<Box<Rule>>,
-}
+impl How {
+    /// By the only quota of a rule, which is exceeded in this process.
+    const PLAIN: Self = Self::new(DecidedBy::Local, Reason::Exceeded, 0);
 
-impl Deref for KnownRule {
-    type Target = Rule;
-
-    fn deref(&self) -> &Rule {
-        self.annotated.or(self.other.as_deref()).expect("it is one of the two")
+    const fn new(decided_by: DecidedBy, reason: Reason, quota: u8) -> Self {
+        Self(decided_by as u64 | (reason as u64) << 8 | (quota as u64) << 16)
     }
-}
 
-/// Who drops a rejected call that was annotated has nothing to do, and sees that without a detour.
-impl Drop for KnownRule {
-    #[inline]
-    fn drop(&mut self) {
-        #[cold]
-        fn give_back(rule: Box<Rule>) {
-            drop(rule);
-        }
-        if let Some(rule) = self.other.take() {
-            give_back(rule);
-        }
+    fn decided_by(self) -> DecidedBy {
+        DecidedBy::ALL[self.0 as usize & 0xff]
+    }
+
+    fn reason(self) -> Reason {
+        Reason::ALL[self.0 as usize >> 8 & 0xff]
+    }
+
+    fn quota(self) -> usize {
+        self.0 as usize >> 16
     }
 }
 
 impl Rejected {
     pub(crate) fn new(rule: &Rule, decision: &Decision) -> Self {
-        Self::under(KnownRule { annotated: None, other: Some(Box::new(rule.clone())) }, decision)
+        /// The rules whose calls were rejected by hand. There are few rules, and a limiter remembers them as well.
+        static MET: Lazy<RuleMap<()>> = Lazy::new(RuleMap::new);
+        Self::by_static(MET.rule(rule), decision)
     }
 
-    /// Without an allocation.
     #[inline]
     pub(crate) fn by_static(rule: &'static Rule, decision: &Decision) -> Self {
-        Self::under(KnownRule { annotated: Some(rule), other: None }, decision)
-    }
-
-    /// For a quota that stands so.
-    #[inline]
-    pub(crate) fn standing_at(rule: &'static Rule, standing: Standing, retry_after: u64) -> Self {
-        Self::refused(rule, Stood::As(standing), retry_after)
-    }
-
-    /// For a call of this cost, in a room where the [wait says all](crate::strategy::Room::WAIT_SAYS_ALL).
-    #[inline]
-    pub(crate) fn short_of(rule: &'static Rule, cost: u64, retry_after: u64) -> Self {
-        Self::refused(rule, Stood::ShortOf(cost), retry_after)
+        let standing = decision.standing();
+        Self {
+            rule,
+            how: How::new(decision.decided_by(), decision.reason(), decision.quota()),
+            permits: standing.remaining(),
+            reset_after: standing.reset_after(),
+            retry_after: decision.retry_after_nanos(),
+        }
     }
 
     /// By the only quota of a rule, in this process.
     #[inline]
-    fn refused(rule: &'static Rule, stood: Stood, retry_after: u64) -> Self {
-        let rule = KnownRule { annotated: Some(rule), other: None };
-        Self { rule, quota: 0, reason: Reason::Exceeded, decided_by: DecidedBy::Local, stood, retry_after }
+    pub(crate) fn plain(rule: &'static Rule, remaining: u64, reset_after: u64, retry_after: u64) -> Self {
+        Self { rule, how: How::PLAIN, permits: remaining, reset_after, retry_after }
     }
 
+    /// The same for a call of this cost, in a room where the [wait says all](crate::strategy::Room::WAIT_SAYS_ALL).
     #[inline]
-    fn under(rule: KnownRule, decision: &Decision) -> Self {
-        Self {
-            rule,
-            quota: decision.quota(),
-            reason: decision.reason(),
-            decided_by: decision.decided_by(),
-            stood: Stood::As(decision.standing()),
-            retry_after: decision.retry_after_nanos(),
-        }
+    pub(crate) fn short_of(rule: &'static Rule, cost: u64, retry_after: u64) -> Self {
+        Self { rule, how: How::PLAIN, permits: cost, reset_after: FOLLOWS, retry_after }
     }
 
     /// The name of the rule.
@@ -135,7 +126,7 @@ impl Rejected {
     /// After how long the same call could go at once, exactly, if nobody else calls; one that may wait is admitted that
     /// much earlier. Nothing where waiting would not help, or nobody knows.
     pub fn retry_after(&self) -> Option<Duration> {
-        (self.reason == Reason::Exceeded).then(|| Duration::from_nanos(self.retry_after))
+        (self.reason() == Reason::Exceeded).then(|| Duration::from_nanos(self.retry_after))
     }
 
     /// After how long all permits are back, if nobody else calls.
@@ -145,42 +136,42 @@ impl Rejected {
 
     /// Why the call was rejected.
     pub fn reason(&self) -> Reason {
-        self.reason
+        self.how.reason()
     }
 
     /// Who decided.
     pub fn decided_by(&self) -> DecidedBy {
-        self.decided_by
+        self.how.decided_by()
     }
 
     fn standing(&self) -> Standing {
-        match self.stood {
-            Stood::As(standing) => standing,
-            Stood::ShortOf(cost) => Bucket::standing_when_refused(self.last_word(), cost, self.retry_after),
+        match self.reset_after {
+            FOLLOWS => Bucket::standing_when_refused(self.last_word(), self.permits, self.retry_after),
+            reset_after => Standing::whole(self.permits, reset_after),
         }
     }
 
     pub(crate) fn last_word(&self) -> Quota {
         // Of another rule than the one that was asked about, it may have fewer.
         let quotas = self.rule.quotas();
-        *quotas.get(usize::from(self.quota)).unwrap_or(&quotas[0])
+        *quotas.get(self.how.quota()).unwrap_or(&quotas[0])
     }
 
     #[cfg(feature = "web")]
     pub(crate) fn whole_rule(&self) -> &Rule {
-        &self.rule
+        self.rule
     }
 
     #[cfg(feature = "web")]
     pub(crate) fn quota(&self) -> usize {
-        self.quota.into()
+        self.how.quota()
     }
 }
 
 impl fmt::Display for Rejected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (rule, limit, window) = (self.rule(), self.limit(), self.window());
-        match self.reason {
+        match self.reason() {
             Reason::Exceeded => write!(f, "the limit {rule:?} of {limit} per {window:?} is reached")?,
             Reason::TooCostly => {
                 let capacity = self.last_word().capacity();
@@ -208,12 +199,12 @@ impl fmt::Debug for Rejected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rejected")
             .field("rule", &self.rule())
-            .field("reason", &self.reason)
+            .field("reason", &self.reason())
             .field("quota", &self.last_word())
             .field("remaining", &self.remaining())
             .field("retry_after", &self.retry_after())
             .field("reset_after", &self.reset_after())
-            .field("decided_by", &self.decided_by)
+            .field("decided_by", &self.decided_by())
             .finish_non_exhaustive()
     }
 }
@@ -257,5 +248,53 @@ impl<T> FromRejected for Option<T> {
     #[inline]
     fn from_rejected(_: Rejected) -> Self {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::needs_drop;
+
+    use super::*;
+    use crate::Strategy;
+
+    #[test]
+    fn it_is_five_words_and_nothing_to_drop() {
+        assert_eq!(size_of::<Rejected>(), 40);
+        assert_eq!(size_of::<Result<(), Rejected>>(), 40);
+        assert!(!needs_drop::<Rejected>());
+    }
+
+    #[test]
+    fn one_word_says_who_decided_why_and_by_which_quota() {
+        for decided_by in DecidedBy::ALL {
+            for reason in Reason::ALL {
+                for quota in 0..=u8::MAX {
+                    let how = How::new(decided_by, reason, quota);
+                    let read = (how.decided_by(), how.reason(), how.quota());
+                    assert_eq!(read, (decided_by, reason, usize::from(quota)));
+                }
+            }
+        }
+    }
+
+    /// The longest time there is means something else to a rejection, so it says a nanosecond less.
+    #[test]
+    fn the_longest_time_is_a_time() {
+        let rule = Rule::new("ages", Strategy::TokenBucket, Quota::new(1, Duration::from_secs(1)));
+        let decision = Decision::exceeded(0, 1, Standing::whole(7, u64::MAX));
+        let rejected = decision.into_result(&rule).unwrap_err();
+        assert_eq!(rejected.remaining(), 7);
+        assert_eq!(rejected.reset_after(), Duration::from_nanos(u64::MAX - 1));
+    }
+
+    #[test]
+    fn rules_of_one_name_are_told_apart() {
+        let quota = |permits| Quota::new(permits, Duration::from_secs(1));
+        for permits in 1..100 {
+            let rule = Rule::new("twins", Strategy::SlidingLog, quota(permits));
+            let decision = Decision::exceeded(0, 1, Standing::whole(0, 1));
+            assert_eq!(decision.into_result(&rule).unwrap_err().limit(), permits);
+        }
     }
 }

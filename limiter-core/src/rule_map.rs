@@ -26,16 +26,27 @@ impl<T> RuleMap<T> {
 
     /// What is kept for `rule`, made where it is new.
     pub(crate) fn get(&self, rule: &Rule, make: impl Fn(&Rule) -> T) -> &T {
+        &self.met(rule, make).kept
+    }
+
+    fn met(&self, rule: &Rule, make: impl Fn(&Rule) -> T) -> &Met<T> {
         #[expect(clippy::cast_possible_truncation, reason = "any bits will do")]
         let mut link = &self.chains[rule.fingerprint() as usize % CHAINS];
         loop {
             let met = link
                 .get_or_init(|| Box::new(Met { rule: rule.clone(), kept: make(rule), next: Link::new() }));
             if met.rule == *rule {
-                return &met.kept;
+                return met;
             }
             link = &met.next;
         }
+    }
+}
+
+impl RuleMap<()> {
+    /// The same rule, as long as this map is there.
+    pub(crate) fn rule(&self, rule: &Rule) -> &Rule {
+        &self.met(rule, |_| ()).rule
     }
 }
 

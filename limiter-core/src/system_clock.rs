@@ -21,14 +21,26 @@ pub struct SystemClock {
 
 /// A clock that mostly shows its time at a glance.
 pub(crate) trait Glance: Clock {
-    /// The time, if it takes no more than a few instructions.
-    fn at_a_glance(&self) -> Option<u64>;
+    /// What it says now, and when that was: nothing where that takes more than a few instructions. The two apart, since the first
+    /// takes long, and there are things that a processor does meanwhile, if they come in between.
+    fn read(&self) -> u64;
+    fn time_of(&self, reading: u64) -> Option<u64>;
+
+    #[inline]
+    fn at_a_glance(&self) -> Option<u64> {
+        self.time_of(self.read())
+    }
 }
 
 impl Glance for SystemClock {
     #[inline]
-    fn at_a_glance(&self) -> Option<u64> {
-        COUNTER.at_a_glance()
+    fn read(&self) -> u64 {
+        COUNTER.read()
+    }
+
+    #[inline]
+    fn time_of(&self, reading: u64) -> Option<u64> {
+        COUNTER.time_of(reading)
     }
 }
 
@@ -60,10 +72,8 @@ struct Counter {
     calibrating: AtomicBool,
     /// The right time less the counter's, when they were last compared; it wraps around.
     ahead: AtomicU64,
-    /// The counter's time when they were last compared.
+    /// The right time when they were last compared.
     compared: AtomicU64,
-    /// Somebody is writing the two.
-    setting: AtomicBool,
 }
 
 /// How many nanoseconds a count takes, in units of 2^-64 for the fast counters of x86-64: so the upper half of a product is the
@@ -88,7 +98,6 @@ impl Counter {
             ahead: AtomicU64::new(0),
             // Yet to come, so that the first reading compares.
             compared: AtomicU64::new(u64::MAX / 2),
-            setting: AtomicBool::new(false),
         }
     }
 
@@ -98,24 +107,25 @@ impl Counter {
 
     #[inline]
     fn now(&'static self) -> u64 {
-        self.at_a_glance().unwrap_or_else(|| self.at_length())
+        self.time_of(self.read()).unwrap_or_else(|| self.at_length())
     }
 
     #[inline]
-    fn at_a_glance(&self) -> Option<u64> {
-        let pace = self.pace.load(Ordering::Relaxed);
+    fn read(&self) -> u64 {
+        // Where it is no instruction it takes some preparation, and may be in vain.
+        if IS_INSTRUCTION || self.pace.load(Ordering::Relaxed) > 0 { counter() } else { 0 }
+    }
+
+    /// The time of a reading, if the counter is still believed.
+    #[inline]
+    fn time_of(&self, reading: u64) -> Option<u64> {
         // At no pace it counts nothing, which is not believed either.
-        if pace == 0 && !IS_INSTRUCTION {
-            return None;
-        }
-        let counted = Pace(pace).counted();
-        let compared = self.compared.load(Ordering::Acquire);
-        let ahead = self.ahead.load(Ordering::Acquire);
-        // Far beyond as well where the counter went back, as it may from one processor to another. Nobody may have set the two
-        // anew between our looks at them: the counter may have jumped since ours was read.
-        let is_believed =
-            counted.wrapping_sub(compared) < BELIEVED && self.compared.load(Ordering::Relaxed) == compared;
-        is_believed.then(|| counted.wrapping_add(ahead))
+        let pace = Pace(self.pace.load(Ordering::Relaxed));
+        // Others may set the two anew between the reading and our looks at them. Where the counter did not jump, old and new ones
+        // go together; where it did, they make a time far from `compared`, which is not believed.
+        let time = pace.nanos(reading).wrapping_add(self.ahead.load(Ordering::Relaxed));
+        let since = time.wrapping_sub(self.compared.load(Ordering::Relaxed));
+        (since < BELIEVED).then_some(time)
     }
 
     /// The right time, by which the counter is set.
@@ -125,18 +135,15 @@ impl Counter {
             0 => return self.without_counter(),
             known => Pace(known),
         };
-        let before = pace.counted();
+        let before = pace.nanos(counter());
         let right = self.right();
-        let after = pace.counted();
+        let after = pace.nanos(counter());
         let took = after.wrapping_sub(before);
         // A counter that stands still is not believed.
-        if 0 < took && took <= LONGEST_COMPARISON && !self.setting.swap(true, Ordering::Acquire) {
-            // Not to be believed until both are written.
-            self.compared.store(after.wrapping_add(u64::MAX / 2), Ordering::Relaxed);
+        if 0 < took && took <= LONGEST_COMPARISON {
             // By the later reading, so that the counter shows no time that is yet to come.
-            self.ahead.store(right.wrapping_sub(after), Ordering::Release);
-            self.compared.store(after, Ordering::Release);
-            self.setting.store(false, Ordering::Release);
+            self.ahead.store(right.wrapping_sub(after), Ordering::Relaxed);
+            self.compared.store(right, Ordering::Relaxed);
         }
         right
     }
@@ -183,8 +190,8 @@ impl Pace {
 
     /// Nanoseconds since the counter began.
     #[inline]
-    fn counted(self) -> u64 {
-        ((u128::from(counter() << SLOWNESS) * u128::from(self.0)) >> 64) as u64
+    fn nanos(self, reading: u64) -> u64 {
+        ((u128::from(reading << SLOWNESS) * u128::from(self.0)) >> 64) as u64
     }
 }
 
@@ -254,32 +261,46 @@ mod tests {
         assert!(shown.abs_diff(u128::from(SECOND)) <= 2, "{shown} is not a second");
     }
 
+    /// As when a machine is moved or sleeps: the counter has gone back since it was set, or far ahead.
     #[test]
     fn a_counter_that_jumps_is_set_right() {
         const HOUR: u64 = 3_600_000_000_000;
 
         let counter = counter();
         counter.calibrate();
-        let last = Pace(counter.pace.load(Ordering::Relaxed)).counted();
-        // Since the last comparison it seems to have gone back, or far ahead, by an hour.
-        for compared in [last.wrapping_add(HOUR), last.wrapping_sub(HOUR)] {
-            counter.compared.store(compared, Ordering::Relaxed);
-            counter.ahead.store(HOUR, Ordering::Relaxed);
-            let (shown, after) = (counter.now(), counter.right());
-            assert!(shown <= after, "{shown} is yet to come at {after}");
+        for jump in [HOUR, HOUR.wrapping_neg(), 2 * BELIEVED, (2 * BELIEVED).wrapping_neg()] {
+            // Some machines have none that can be trusted.
+            while knows_its_pace(counter) && counter.time_of(counter.read()).is_none() {
+                counter.at_length();
+            }
+            counter.ahead.fetch_add(jump, Ordering::Relaxed);
+            assert_eq!(counter.time_of(counter.read()), None, "after a jump of {jump}");
+            let (before, shown, after) = (counter.right(), counter.now(), counter.right());
+            assert!(before <= shown && shown <= after, "{before} <= {shown} <= {after}");
         }
     }
 
-    /// As when a machine sleeps, or is moved: what the processor counts starts anew, far below what it said before.
+    /// Threads write the two at once, and may be held up between them, also while the counter jumps.
     #[test]
-    fn a_counter_that_begins_anew_does_not_stop_the_clock() {
-        let counter = counter();
-        counter.calibrate();
-        counter.compared.store(u64::MAX / 4, Ordering::Relaxed);
-        counter.ahead.store((u64::MAX / 4).wrapping_neg(), Ordering::Relaxed);
-        for _ in 0..10 {
-            let before = counter.right();
-            assert!(counter.now() + 5_000 >= before, "the clock stands still");
+    fn no_mixture_of_two_comparisons_shows_a_wrong_time() {
+        const HOUR: u64 = 3_600_000_000_000;
+
+        let (start, jumps) = (1_000 * HOUR, [0, 1, BELIEVED / 2, 2 * BELIEVED, HOUR, 999 * HOUR]);
+        for jump in jumps.into_iter().flat_map(|jump| [jump, jump.wrapping_neg()]) {
+            // Compared before the jump and after it; both may still be written, and the reading may be of either time.
+            let (early, late) = (start, start + 1_000);
+            let aheads = [0, jump.wrapping_neg()];
+            for (ahead, compared) in aheads.into_iter().flat_map(|ahead| [(ahead, early), (ahead, late)]) {
+                for (right, reading) in [(late, late), (late + 10, (late + 10).wrapping_add(jump))] {
+                    let counter = counter();
+                    // A count is half a nanosecond.
+                    counter.pace.store(Pace::of(1 << 31).unwrap().0, Ordering::Relaxed);
+                    counter.ahead.store(ahead, Ordering::Relaxed);
+                    counter.compared.store(compared, Ordering::Relaxed);
+                    let Some(shown) = counter.time_of(2 * reading) else { continue };
+                    assert!(shown.abs_diff(right) <= BELIEVED, "{shown} at {right}, after a jump of {jump}");
+                }
+            }
         }
     }
 

@@ -11,7 +11,7 @@ fn get<'a>(&'a self) -> Pin<Box<dyn Future<Output = Option<u8>> + Send + 'a>> {
             let mut __limiter_told = __limiter::Told::Nothing;
             let __limiter_entry = __limiter::pass(&__LIMITER_SITE, &(()), 1u64, &mut __limiter_told);
             if let __limiter::Some(__limiter_why) = match __limiter_entry {
-                __limiter::Entry::Told => __limiter_told.settled().await,
+                __limiter::Entry::Told => __limiter_told.settled().await.rejected(),
                 __limiter_entry => __limiter_entry.refused(&__LIMITER_SITE, &__limiter_told),
             } {
                 return __limiter::from_rejected(__limiter_why);

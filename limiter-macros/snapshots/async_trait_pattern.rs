@@ -14,7 +14,7 @@ fn get<'a>(&'a self, __arg1: (u8, u8)) -> Pin<Box<dyn Future<Output = Option<u8>
                 __limiter::pass(&__LIMITER_SITE, &(*left), 1u64, &mut __limiter_told)
             };
             if let __limiter::Some(__limiter_why) = match __limiter_entry {
-                __limiter::Entry::Told => __limiter_told.settled().await,
+                __limiter::Entry::Told => __limiter_told.settled().await.rejected(),
                 __limiter_entry => __limiter_entry.refused(&__LIMITER_SITE, &__limiter_told),
             } {
                 return __limiter::from_rejected(__limiter_why);

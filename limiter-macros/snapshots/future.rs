@@ -13,7 +13,7 @@ fn get(id: u64) -> impl Future<Output = u64> {
             let mut __limiter_told = __limiter::Told::Nothing;
             let __limiter_entry = __limiter::pass(&__LIMITER_SITE, &(id), 1u64, &mut __limiter_told);
             if let __limiter::Some(__limiter_why) = match __limiter_entry {
-                __limiter::Entry::Told => __limiter_told.settled().await,
+                __limiter::Entry::Told => __limiter_told.settled().await.rejected(),
                 __limiter_entry => __limiter_entry.refused(&__LIMITER_SITE, &__limiter_told),
             } {
                 __limiter::unreachable!("no call is rejected in shadow mode, but this was: {}", __limiter_why)

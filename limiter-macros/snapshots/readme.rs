@@ -10,7 +10,7 @@ async fn get_order(p: Person) -> String {
         let mut __limiter_told = __limiter::Told::Nothing;
         let __limiter_entry = __limiter::pass(&__LIMITER_SITE, &(p.id), 1u64, &mut __limiter_told);
         if let __limiter::Some(__limiter_why) = match __limiter_entry {
-            __limiter::Entry::Told => __limiter_told.settled().await,
+            __limiter::Entry::Told => __limiter_told.settled().await.rejected(),
             __limiter_entry => __limiter_entry.refused(&__LIMITER_SITE, &__limiter_told),
         } {
             let __limiter_later = match __limiter::Answered::new(busy(p, __limiter_why)).__limiter_resolve() {

@@ -105,7 +105,7 @@ fn future(
 //          let mut told = Told::Nothing;
 //          let entry = pass(&SITE, &(KEY), COST, &mut told);
 //          if let Some(why) = match entry {
-//              Entry::Told => told.settled().await,
+//              Entry::Told => told.settled().await.rejected(),
 //              entry => entry.refused(&SITE, &told),
 //          } { return ANSWER; }
 //      }
@@ -161,7 +161,7 @@ fn check(plan: &Plan, index: usize, sig: &Signature, params: &Params) -> TokenSt
             let mut #told = __limiter::Told::Nothing;
             let #entry = #call;
             if let __limiter::Some(#why) = match #entry {
-                __limiter::Entry::Told => #told.settled().await,
+                __limiter::Entry::Told => #told.settled().await.rejected(),
                 #entry => #entry.refused(&#site_name, &#told),
             } { #answer }
         },

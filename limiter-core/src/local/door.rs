@@ -7,7 +7,7 @@ use super::slots::Secret;
 use super::table::{AnyTable as _, Table, home};
 use crate::entry::{Door, Own, Told, Verdict};
 use crate::stored_key::StoredKey;
-use crate::strategy::{self, Room};
+use crate::strategy::{self, Room, Settled};
 use crate::system_clock::Glance;
 use crate::{Clock, Counts, SystemClock};
 
@@ -73,38 +73,53 @@ impl<R: Room, S: States<R::State>> DoorOf<R, S> {
     #[inline]
     fn enter_by(&self, clock: &impl Glance, key: StoredKey, cost: u64, told: &mut Told) -> Verdict {
         let hash = self.secret.hash(key);
-        let Some(mut shard) = self.shards.get(home(hash, self.mask)).and_then(Lock::try_lock) else {
+        let Some(lock) = self.shards.get(home(hash, self.mask)) else {
             return self.enter_slowly(clock, key, cost, told);
         };
-        // Behind the lock: while the processor reads its counter, the key's bucket comes from memory.
-        let Some(now) = clock.at_a_glance().filter(|&now| !self.table.is_to_sweep(&mut shard, now)) else {
+        // Reading the clock takes about as long as taking the lock, and what comes behind both. So it is done meanwhile.
+        let reading = clock.read();
+        let Some(mut shard) = lock.try_lock() else {
+            return self.enter_slowly(clock, key, cost, told);
+        };
+        let now = clock.time_of(reading).filter(|&now| !self.table.is_to_sweep(&mut shard, now));
+        let Some(now) = now else {
             drop(shard);
             return self.enter_slowly(clock, key, cost, told);
         };
-        let now = shard.advance(now);
+        let now = shard.time_of(now);
         let Some(states) = shard.find_at_home(hash, key) else {
+            shard.set_newest(now);
             return self.enter_further(shard, key, cost, told);
         };
-        let (states, terms) = (states.as_mut(), self.terms.as_ref());
-        if strategy::goes::<R>(states, terms, now, cost) {
-            shard.tally.passed += 1;
-            return Verdict::Goes;
-        }
-        // Not by `refuse`, with which this is a tenth longer.
-        match strategy::refuse::<R>(states, terms, now, cost) {
-            Some(decision) if self.own.is_plain() => {
-                shard.tally.rejected += 1;
-                Verdict::refused::<R>(&decision, told)
+        match strategy::settle::<R>(states.as_mut(), self.terms.as_ref(), now, cost) {
+            Settled::Goes => {
+                shard.set_newest(now);
+                shard.tally.passed += 1;
+                drop(shard);
+                Verdict::Goes
             }
-            _ => self.enter_further(shard, key, cost, told),
+            // It changed nothing, so that nobody else has to know what time it was.
+            Settled::Refused(retry_after, standing) if self.own.is_plain() => {
+                shard.tally.rejected += 1;
+                drop(shard);
+                Verdict::refused::<R>(retry_after, standing, told)
+            }
+            Settled::Refused(..) | Settled::Unclear => {
+                shard.set_newest(now);
+                self.enter_further(shard, key, cost, told)
+            }
         }
     }
 
-    /// A plain no to a call that does not go now.
-    #[inline]
-    fn refuse(&self, states: &[R::State], now: u64, cost: u64, told: &mut Told) -> Option<Verdict> {
-        let decision = strategy::refuse::<R>(states, self.terms.as_ref(), now, cost);
-        decision.filter(|_| self.own.is_plain()).map(|decision| Verdict::refused::<R>(&decision, told))
+    /// The verdict on a call that goes now, or gets a plain no.
+    fn settle(&self, states: &mut S, now: u64, cost: u64, told: &mut Told) -> Option<Verdict> {
+        match strategy::settle_at_length::<R>(states.as_mut(), self.terms.as_ref(), now, cost) {
+            Settled::Goes => Some(Verdict::Goes),
+            Settled::Refused(retry_after, standing) if self.own.is_plain() => {
+                Some(Verdict::refused::<R>(retry_after, standing, told))
+            }
+            Settled::Refused(..) | Settled::Unclear => None,
+        }
     }
 
     /// For a key that is not where most are, or is new, or is told more than a plain no.
@@ -117,20 +132,16 @@ impl<R: Room, S: States<R::State>> DoorOf<R, S> {
         told: &mut Told,
     ) -> Verdict {
         let now = shard.newest();
+        let question = self.own.question(cost);
         let Some(states) = shard.find(self.secret.hash(key), key) else {
             drop(shard);
-            return self.own.settles(self.table.decide(key, now, self.own.question(cost)), told);
+            return self.own.settles(self.table.decide(key, now, question), told);
         };
-        let (states, terms) = (states.as_mut(), self.terms.as_ref());
-        if strategy::goes::<R>(states, terms, now, cost) {
-            shard.tally.passed += 1;
-            return Verdict::Goes;
-        }
-        if let Some(verdict) = self.refuse(states, now, cost, told) {
-            shard.tally.rejected += 1;
+        if let Some(verdict) = self.settle(states, now, cost, told) {
+            shard.tally.count(verdict);
             return verdict;
         }
-        let decision = strategy::decide::<R>(states, terms, now, self.own.question(cost));
+        let decision = strategy::decide::<R>(states.as_mut(), self.terms.as_ref(), now, question);
         drop(shard);
         self.own.settles(decision, told)
     }
@@ -150,24 +161,26 @@ impl<R: Room, S: States<R::State>> DoorOf<R, S> {
             return self.enter_slowly(clock, StoredKey::NONE, cost, told);
         };
         let (states, now) = shared.at(now);
-        if strategy::goes::<R>(states.as_mut(), self.terms.as_ref(), now, cost) {
-            shared.tally.passed += 1;
-            return Verdict::Goes;
+        match strategy::settle::<R>(states.as_mut(), self.terms.as_ref(), now, cost) {
+            Settled::Goes => {
+                shared.tally.passed += 1;
+                Verdict::Goes
+            }
+            Settled::Refused(..) | Settled::Unclear => self.enter_keyless_further(shared, cost, told),
         }
-        self.enter_keyless_further(shared, cost, told)
     }
 
-    /// For a call that does not go now.
+    /// For a call that does not go at a glance.
     #[inline(never)]
     fn enter_keyless_further(&self, mut shared: Held<'_, Shared<S>>, cost: u64, told: &mut Told) -> Verdict {
         // At the same time, the newest seen.
         let (states, now) = shared.at(0);
-        let states = states.as_mut();
-        if let Some(verdict) = self.refuse(states, now, cost, told) {
-            shared.tally.rejected += 1;
+        if let Some(verdict) = self.settle(states, now, cost, told) {
+            shared.tally.count(verdict);
             return verdict;
         }
-        let decision = strategy::decide::<R>(states, self.terms.as_ref(), now, self.own.question(cost));
+        let question = self.own.question(cost);
+        let decision = strategy::decide::<R>(states.as_mut(), self.terms.as_ref(), now, question);
         drop(shared);
         self.own.settles(decision, told)
     }
@@ -200,8 +213,12 @@ mod tests {
     }
 
     impl Glance for Stopped {
-        fn at_a_glance(&self) -> Option<u64> {
-            (!self.0.is_multiple_of(5)).then_some(self.0)
+        fn read(&self) -> u64 {
+            self.0
+        }
+
+        fn time_of(&self, reading: u64) -> Option<u64> {
+            (!reading.is_multiple_of(5)).then_some(reading)
         }
     }
 
@@ -273,6 +290,23 @@ mod tests {
         // One that waits is counted once somebody waits for it.
         let counts = site.counted(counted_here);
         assert_eq!((counts.passed, counts.rejected), (passed, rejected), "{rule:?}");
+    }
+
+    /// The clock of another processor may be behind, and what is there by the newest time is there.
+    #[test]
+    fn an_older_time_counts_as_the_newest_at_which_a_call_went() {
+        let rule =
+            Rule::new("table", Strategy::TokenBucket, Quota::new(4, std::time::Duration::from_secs(4)));
+        let site: &'static Site = Box::leak(Box::new(Site::new(rule.clone())));
+        // Few keys, so that all are in one shard.
+        let door = Box::leak(of(&rule, 100)).door(Own::new(site, 0, true));
+        let [one, other] = [7_u64, 8].map(|key| key.stored());
+        assert!(goes(&*door, 1, other, 1) && goes(&*door, 1, one, 4));
+        let (behind, ahead) = (SECOND - 2, SECOND + 2);
+        assert!(!goes(&*door, behind, one, 1), "nothing is back yet");
+        assert!(goes(&*door, ahead, other, 1));
+        assert!(goes(&*door, behind, one, 1), "a permit is back");
+        assert!(!goes(&*door, ahead, one, 1));
     }
 
     /// Calls that are decided on the short way look for idle keys too, whatever else the process does.

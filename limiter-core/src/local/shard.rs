@@ -81,18 +81,28 @@ impl<S: Default> Shard<S> {
         self.slots.insert(secret, key, states);
     }
 
+    #[inline]
     pub(super) fn newest(&self) -> u64 {
         self.newest
     }
 
+    /// From now on, no call here is earlier.
+    #[inline]
+    pub(super) fn set_newest(&mut self, time: u64) {
+        self.newest = time;
+    }
+
     /// The time of a call that came at `now`.
     #[inline]
+    pub(super) fn time_of(&self, now: u64) -> u64 {
+        now.max(self.newest)
+    }
+
+    /// The time of a call that came at `now`, from which others go on.
+    #[inline]
     pub(super) fn advance(&mut self, now: u64) -> u64 {
-        if now < self.newest {
-            return self.newest;
-        }
-        self.newest = now;
-        now
+        self.newest = self.time_of(now);
+        self.newest
     }
 
     /// Looks at a few places and removes the keys that have been idle for a while. Returns how many that were.

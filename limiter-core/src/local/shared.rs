@@ -1,5 +1,7 @@
 //! States that many calls share: those without a key, or those whose keys found no room.
 
+use crate::entry::Verdict;
+
 pub(super) struct Shared<S> {
     states: S,
     /// The newest time seen here: an older one counts as this.
@@ -13,6 +15,17 @@ pub(super) struct Shared<S> {
 pub(super) struct Tally {
     pub(super) passed: u64,
     pub(super) rejected: u64,
+}
+
+impl Tally {
+    pub(super) fn count(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Goes => self.passed += 1,
+            Verdict::Refused(_) => self.rejected += 1,
+            // Counted by whoever told.
+            Verdict::Told => {}
+        }
+    }
 }
 
 impl<S> Shared<S> {

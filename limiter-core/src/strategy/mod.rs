@@ -57,18 +57,10 @@ pub(crate) trait Room: Sized + 'static {
     /// A call of this cost goes at `at`, which is not before its `earliest`.
     fn take(state: &mut Self::State, terms: &Terms, at: u64, cost: u64);
 
-    /// Lets a call of this cost go if it may go at `now`: a shortcut to the two.
+    /// Lets a call of this cost go if it may go at `now`: a shortcut to the two, where that is seen at a glance.
     #[inline]
-    fn goes(state: &mut Self::State, terms: &Terms, now: u64, cost: u64) -> bool {
-        goes_at_length::<Self>(state, terms, now, cost)
-    }
-
-    /// How long a call has to wait that may not go at `now`, and how the state stands: another shortcut. Nothing where it can
-    /// never go.
-    #[inline]
-    fn refuse(state: &Self::State, terms: &Terms, now: u64, cost: u64) -> Option<(u64, Standing)> {
-        let turn = Self::earliest(state, terms, now, cost)?;
-        Some((turn - now, Self::standing(state, terms, now)))
+    fn settle(state: &mut Self::State, terms: &Terms, now: u64, cost: u64) -> Settled {
+        settle_by_questions::<Self>(state, terms, now, cost)
     }
 
     /// How the state stands: a shortcut to what `earliest` says, never another opinion.
@@ -153,7 +145,7 @@ pub(crate) trait Visitor {
 }
 
 /// What, and how patiently, a call asks.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Question {
     pub(crate) cost: u64,
     pub(crate) longest_wait: u64,
@@ -178,34 +170,58 @@ pub(crate) fn decide<R: Room>(
     Decision::allowed(quota, turn, delay, stand::<R>(states, terms, now))
 }
 
+/// What becomes of a call that goes now, or not at all.
+pub(crate) enum Settled {
+    Goes,
+    /// It could go after so long. How the state stands.
+    Refused(u64, Standing),
+    /// It costs too much, or there are several quotas, or it is not seen at a glance.
+    Unclear,
+}
+
 /// Lets a call go that may go now. Most do, and a decision would be carried around for nothing.
 #[inline]
-pub(crate) fn goes<R: Room>(states: &mut [R::State], terms: &[Terms], now: u64, cost: u64) -> bool {
+pub(crate) fn settle<R: Room>(states: &mut [R::State], terms: &[Terms], now: u64, cost: u64) -> Settled {
     if let ([state], [terms]) = (&mut *states, terms) {
-        return R::goes(state, terms, now, cost);
+        return R::settle(state, terms, now, cost);
     }
-    let goes = latest::<R>(states, terms, now, cost).is_ok_and(|(turn, _)| turn == now);
-    if goes {
-        take::<R>(states, terms, now, cost);
-    }
-    goes
+    settle_several::<R>(states, terms, now, cost)
 }
 
-/// The two questions, one after the other.
-pub(crate) fn goes_at_length<R: Room>(state: &mut R::State, terms: &Terms, now: u64, cost: u64) -> bool {
-    let goes = R::earliest(state, terms, now, cost) == Some(now);
-    if goes && cost > 0 {
-        R::take(state, terms, now, cost);
+/// The same for what is not seen at a glance.
+pub(crate) fn settle_at_length<R: Room>(
+    states: &mut [R::State],
+    terms: &[Terms],
+    now: u64,
+    cost: u64,
+) -> Settled {
+    if let ([state], [terms]) = (&mut *states, terms) {
+        return settle_by_questions::<R>(state, terms, now, cost);
     }
-    goes
+    settle_several::<R>(states, terms, now, cost)
 }
 
-/// What a call hears that may not go now, nor wait. Says nothing where there is more to it than one quota that is spent.
 #[inline]
-pub(crate) fn refuse<R: Room>(states: &[R::State], terms: &[Terms], now: u64, cost: u64) -> Option<Decision> {
-    let ([state], [terms]) = (states, terms) else { return None };
-    let (retry_after, standing) = R::refuse(state, terms, now, cost)?;
-    Some(Decision::exceeded(0, retry_after, standing))
+fn settle_by_questions<R: Room>(state: &mut R::State, terms: &Terms, now: u64, cost: u64) -> Settled {
+    match R::earliest(state, terms, now, cost) {
+        Some(turn) if turn > now => Settled::Refused(turn - now, R::standing(state, terms, now)),
+        Some(_) => {
+            if cost > 0 {
+                R::take(state, terms, now, cost);
+            }
+            Settled::Goes
+        }
+        None => Settled::Unclear,
+    }
+}
+
+#[inline]
+fn settle_several<R: Room>(states: &mut [R::State], terms: &[Terms], now: u64, cost: u64) -> Settled {
+    if latest::<R>(states, terms, now, cost).is_ok_and(|(turn, _)| turn == now) {
+        take::<R>(states, terms, now, cost);
+        return Settled::Goes;
+    }
+    Settled::Unclear
 }
 
 #[inline]
@@ -270,4 +286,56 @@ fn stand<R: Room>(states: &[R::State], terms: &[Terms], now: u64) -> Standing {
     let mut all = states.iter().zip(terms).map(|(state, terms)| R::standing(state, terms, now));
     let first = all.next().expect("a rule has at least one quota");
     all.fold(first, Standing::tightest)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::draw::Draw;
+    use crate::{Quota, Rule};
+
+    /// What is seen at a glance is what the two questions say, and leaves the same state behind.
+    fn compare<R: Room<State: Default>>(strategy: Strategy, suits: fn(&Terms) -> bool) {
+        let mut draw = Draw::new(1);
+        let (mut went, mut refused) = (0, 0);
+        for _ in 0..500 {
+            let permits = 1 + draw.below(6);
+            let window = Duration::from_nanos(permits << (4 + draw.below(30)));
+            let terms = Terms::of(&Rule::new("short", strategy, Quota::new(permits, window)));
+            assert!(suits(&terms[0]), "{permits} per {window:?}");
+            let [mut short, mut long] = [(); 2].map(|()| [R::fresh(&terms[0])]);
+            let mut now = draw.below(1 << 62);
+            for _ in 0..200 {
+                // Some calls come at once, or in the same sample, and some much later.
+                let step = terms[0].window >> (4 * draw.below(3));
+                now = (now + draw.below(3) * draw.below(1 + step)).min(1 << 62);
+                let question = Question { cost: draw.below(permits + 2), longest_wait: 0 };
+                let expected = decide::<R>(&mut long, &terms, now, question);
+                let place = || format!("{question:?} of {permits} per {window:?} at {now}: {expected:?}");
+                match R::settle(&mut short[0], &terms[0], now, question.cost) {
+                    Settled::Goes => {
+                        assert!(expected.goes_now(), "{}", place());
+                        went += 1;
+                    }
+                    Settled::Refused(wait, standing) => {
+                        let seen = Decision::exceeded(0, wait, standing);
+                        assert_eq!(format!("{seen:?}"), format!("{expected:?}"), "{}", place());
+                        refused += 1;
+                    }
+                    Settled::Unclear => {
+                        decide::<R>(&mut short, &terms, now, question);
+                    }
+                }
+            }
+        }
+        assert!(went > 2_000 && refused > 2_000, "{strategy}: {went} went, {refused} were refused");
+    }
+
+    #[test]
+    fn what_is_seen_at_a_glance_is_what_the_questions_say() {
+        compare::<token_bucket::whole::Room>(Strategy::TokenBucket, token_bucket::whole::Room::suits);
+        compare::<sliding_window::packed::Room>(Strategy::SlidingWindow, sliding_window::packed::Room::suits);
+    }
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 /// How many permits remain, and after how many ticks all are back.
 #[derive(Clone, Copy)]
-pub struct Standing {
+pub(crate) struct Standing {
     /// A permit is `per_permit` of these: a division costs as much as the rest of a decision, and few callers ask.
     spare: u64,
     per_permit: NonZeroU64,
@@ -27,9 +27,10 @@ impl Standing {
         if self.per_permit == NonZeroU64::MIN { self.spare } else { self.spare / self.per_permit }
     }
 
+    /// Never as much as a word can say, which means something else to a [`Rejected`](crate::Rejected).
     #[inline]
     pub(crate) fn reset_after(self) -> u64 {
-        self.reset_after
+        self.reset_after.min(u64::MAX - 1)
     }
 
     /// What two quotas leave together: the fewer permits, the longer time.

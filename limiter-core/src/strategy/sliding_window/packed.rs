@@ -4,7 +4,7 @@
 //! bits are for the count as a window, in ticks, leaves of a word. That is enough for the time: all counters are within one
 //! window of the last call, so that the bits above can be told from that.
 
-use crate::strategy::{Room as AnyRoom, Standing, Terms, goes_at_length};
+use crate::strategy::{Room as AnyRoom, Settled, Standing, Terms};
 
 pub(crate) struct Room;
 
@@ -16,7 +16,8 @@ pub(crate) struct Counters {
     /// How long before that the newest counter was opened, and what all of them counted: nothing within a window while that
     /// is 0.
     newest: u64,
-    /// When the last call of the oldest counter went, or earlier: until a window after this, nothing comes back.
+    /// When the last call of the oldest counter went: until a window after this, nothing comes back. Where this is `last`, the
+    /// oldest is the newest, too.
     oldest: u64,
     /// Apart, so that most calls come upon less memory. Nothing in a state that is vacant.
     older: Option<Box<Older>>,
@@ -121,23 +122,30 @@ impl AnyRoom for Room {
         }
     }
 
-    /// Most calls go, while the newest counter is open and nothing comes back: they are counted there.
+    /// Calls that are counted in the newest counter while nothing comes back, and those that wait for the first permit.
     #[inline]
-    fn goes(counters: &mut Counters, terms: &Terms, now: u64, cost: u64) -> bool {
+    fn settle(counters: &mut Counters, terms: &Terms, now: u64, cost: u64) -> Settled {
         let packing = Packing::of(terms);
-        let (spent, since) = (packing.count(counters.newest), now.wrapping_sub(counters.last));
-        if counters.last <= now
-            && now < counters.oldest + terms.window
-            && since + (counters.newest >> packing.count_bits) < terms.sample
-            && spent > 0
-            // One that costs nothing takes nothing.
-            && cost.wrapping_sub(1) < terms.permits - spent
-        {
+        let (spent, back) = (packing.count(counters.newest), counters.oldest + terms.window);
+        // One that costs nothing takes nothing.
+        if counters.last > now || now >= back || spent == 0 || cost == 0 {
+            return Settled::Unclear;
+        }
+        let (since, unused) = (now - counters.last, terms.permits - spent);
+        if cost <= unused {
+            if since + (counters.newest >> packing.count_bits) >= terms.sample {
+                return Settled::Unclear;
+            }
+            counters.oldest = if counters.oldest == counters.last { now } else { counters.oldest };
             counters.newest += packing.pack(since, cost);
             counters.last = now;
-            return true;
+            return Settled::Goes;
         }
-        goes_at_length::<Self>(counters, terms, now, cost)
+        // The oldest counter has one permit at least.
+        if cost - unused > 1 {
+            return Settled::Unclear;
+        }
+        Settled::Refused(back - now, Standing::whole(unused, counters.last + terms.window - now))
     }
 
     fn standing(counters: &Counters, terms: &Terms, now: u64) -> Standing {

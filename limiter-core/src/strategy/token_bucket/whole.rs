@@ -3,7 +3,7 @@
 //! Then the moment at which the level will have fallen to nothing is a whole tick too, and one word holds it.
 
 use crate::Quota;
-use crate::strategy::{Room as AnyRoom, Standing, Terms};
+use crate::strategy::{Room as AnyRoom, Settled, Standing, Terms};
 
 pub(crate) struct Room;
 
@@ -60,27 +60,19 @@ impl AnyRoom for Room {
     }
 
     #[inline]
-    fn goes(level: &mut Level, terms: &Terms, now: u64, cost: u64) -> bool {
+    fn settle(level: &mut Level, terms: &Terms, now: u64, cost: u64) -> Settled {
         if cost > terms.capacity {
-            return false;
+            return Settled::Unclear;
         }
         let (raised, top) = (level.empty_at.max(now) + cost * terms.interval, now + terms.fill);
-        let goes = raised <= top;
-        if goes && cost > 0 {
+        if raised > top {
+            // The bucket is not empty, or else the call would go.
+            return Settled::Refused(raised - top, Self::standing(level, terms, now));
+        }
+        if cost > 0 {
             level.empty_at = raised;
         }
-        goes
-    }
-
-    #[inline]
-    fn refuse(level: &Level, terms: &Terms, now: u64, cost: u64) -> Option<(u64, Standing)> {
-        if cost > terms.capacity {
-            return None;
-        }
-        // As above, so that the compiler need not do it again. The bucket is not empty, or else the call would go.
-        let (raised, top) = (level.empty_at.max(now) + cost * terms.interval, now + terms.fill);
-        let spare = top.saturating_sub(level.empty_at);
-        Some((raised - top, Standing::fraction(spare, terms.interval, level.empty_at - now)))
+        Settled::Goes
     }
 
     #[inline]
