@@ -47,7 +47,7 @@ const FOLLOWS: u64 = u64::MAX;
 /// | --- | --- |
 /// | 0 to 7 | who, by its place in [`DecidedBy::ALL`] |
 /// | 8 to 15 | why, by its place in [`Reason::ALL`] |
-/// | 16 and above | which quota |
+/// | 16 to 23 | which quota |
 #[derive(Clone, Copy)]
 struct How(u64);
 
@@ -60,15 +60,18 @@ impl How {
     }
 
     fn decided_by(self) -> DecidedBy {
-        DecidedBy::ALL[self.0 as usize & 0xff]
+        let [who, ..] = self.0.to_le_bytes();
+        DecidedBy::ALL[usize::from(who)]
     }
 
     fn reason(self) -> Reason {
-        Reason::ALL[self.0 as usize >> 8 & 0xff]
+        let [_, why, ..] = self.0.to_le_bytes();
+        Reason::ALL[usize::from(why)]
     }
 
     fn quota(self) -> usize {
-        self.0 as usize >> 16
+        let [_, _, quota, ..] = self.0.to_le_bytes();
+        quota.into()
     }
 }
 

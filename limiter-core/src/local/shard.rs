@@ -128,10 +128,6 @@ impl<S: Default> Shard<S> {
     where
         S: States<R::State>,
     {
-        let is_idle = |states: &S| strategy::is_idle::<R>(states.as_ref(), terms, time);
-        let places = places.min(self.slots.places());
-        let removed = (0..places).filter(|_| self.slots.remove_next_if(secret, is_idle)).count();
-        self.slots.shrink(secret);
-        removed
+        self.slots.remove(places, secret, |states| strategy::is_idle::<R>(states.as_ref(), terms, time))
     }
 }

@@ -15,7 +15,7 @@ use crate::stored_key::StoredKey;
 pub(super) struct Slots<S> {
     buckets: Box<[Bucket<S>]>,
     keys: u32,
-    /// The place whose turn it is in [`remove_next_if`](Self::remove_next_if).
+    /// The place whose turn it is in [`remove`](Self::remove).
     hand: u32,
 }
 
@@ -160,12 +160,22 @@ impl<S: Default> Slots<S> {
         }
     }
 
-    /// Removes the key at the next place, around and around, if there is one and `is_idle` says so of its states. There is
-    /// at least one place.
-    pub(super) fn remove_next_if(&mut self, secret: &Secret, is_idle: impl FnOnce(&S) -> bool) -> bool {
-        let place = if (self.hand as usize) < self.places() { self.hand } else { 0 };
-        self.hand = place + 1;
-        self.remove_if(secret, place as usize, is_idle)
+    /// Looks at so many places, around and around, and removes the keys of whose states `is_idle` says so. Returns how many.
+    pub(super) fn remove(&mut self, places: usize, secret: &Secret, is_idle: impl Fn(&S) -> bool) -> usize {
+        let (keys, all) = (self.keys, self.places());
+        let step = (stride(self.buckets.len()) - 1) * PLACES;
+        let mut place = if (self.hand as usize) < all { self.hand as usize } else { 0 };
+        for _ in 0..places.min(all) {
+            self.remove_if(secret, place, &is_idle);
+            place += 1;
+            if place.is_multiple_of(PLACES) {
+                place += step;
+                place -= if place < all { 0 } else { all };
+            }
+        }
+        self.hand = u32::try_from(place).unwrap_or_default();
+        self.shrink(secret);
+        (keys - self.keys) as usize
     }
 
     fn remove_if(&mut self, secret: &Secret, place: usize, is_idle: impl FnOnce(&S) -> bool) -> bool {
@@ -181,10 +191,8 @@ impl<S: Default> Slots<S> {
     }
 
     /// Gives memory back where many places are free.
-    pub(super) fn shrink(&mut self, secret: &Secret) {
-        if self.keys == 0 {
-            self.buckets = Box::default();
-        } else if (self.keys as usize) < self.places() / 4 && self.buckets.len() > 1 {
+    fn shrink(&mut self, secret: &Secret) {
+        if (self.keys as usize) < self.places() / 4 {
             self.resize(secret, (2 * self.keys as usize).div_ceil(PLACES));
         }
     }
@@ -192,9 +200,6 @@ impl<S: Default> Slots<S> {
     fn resize(&mut self, secret: &Secret, buckets: usize) {
         let new = (0..buckets).map(|_| Bucket::default()).collect();
         let old = std::mem::replace(&mut self.buckets, new);
-        // Keys stay in their order: those whose turn comes next are as far from the front as they were.
-        let hand = u64::from(self.hand) * buckets as u64 / old.len().max(1) as u64;
-        self.hand = u32::try_from(hand).unwrap_or_default();
         for bucket in old {
             for Entry { key, states } in bucket.entries {
                 if key != StoredKey::NONE {
@@ -262,6 +267,18 @@ impl Iterator for Places {
 fn home(hash: u64, buckets: usize) -> usize {
     #[expect(clippy::cast_possible_truncation, reason = "the upper half is less than `buckets`")]
     return ((u128::from(hash) * buckets as u128) >> 64) as usize;
+}
+
+/// From which bucket to which a look goes on, so that it comes to all of them, and those it came to are spread over the table at
+/// any time: else those that keep their keys would stand beside each other, and too close together in a smaller table.
+fn stride(buckets: usize) -> usize {
+    // By the golden section, or a little more, so that both have no common divisor.
+    let least = buckets * 5 / 8;
+    (least.max(1)..).find(|&stride| greatest_common_divisor(stride, buckets) == 1).expect("a prime")
+}
+
+fn greatest_common_divisor(one: usize, other: usize) -> usize {
+    if other == 0 { one } else { greatest_common_divisor(other, one % other) }
 }
 
 /// By bits that neither the bucket nor the shard is named by.
@@ -342,28 +359,37 @@ mod tests {
         }
         // Wherever it begins, and though the places become fewer meanwhile.
         for left in [400, 300, 0] {
-            let is_idle = |&number: &u64| number >= left;
-            let removed = (0..slots.places()).filter(|_| slots.remove_next_if(&secret, is_idle)).count();
+            let removed = slots.remove(slots.places(), &secret, |&number: &u64| number >= left);
             assert!(removed >= 100, "{removed} were found");
             assert_eq!(u64::from(slots.keys), left);
             slots.hand += 7;
-            slots.shrink(&secret);
         }
+        assert_eq!(slots.places(), 0, "nothing is left, not even memory");
+        assert_eq!(slots.remove(1, &secret, |_| true), 0);
     }
 
-    /// Who looks at some places at a time finds keys each time, also where the table becomes smaller in between: it goes on where
-    /// it was.
+    /// What was looked at is spread over the table, so that few keys are far from where they are looked for in a smaller one, and no
+    /// look is in vain while there are keys to remove.
     #[test]
-    fn no_look_at_some_places_is_in_vain_while_there_are_keys() {
+    fn a_table_that_becomes_smaller_stays_spread() {
         let secret = Secret::new();
         let mut slots = Slots::new();
         for number in 0..10_000 {
             slots.insert(&secret, key(number), number);
         }
         while slots.keys > 0 {
-            let removed = (0..128).filter(|_| slots.remove_next_if(&secret, |_| true)).count();
-            assert!(removed > 0, "{} keys are left", slots.keys);
-            slots.shrink(&secret);
+            assert!(slots.remove(128, &secret, |_| true) > 0, "{} keys are left", slots.keys);
+            let displaced: u64 = slots.buckets.iter().map(|bucket| bucket.summary.passed_by()).sum();
+            assert!(displaced <= u64::from(slots.keys) + 100, "{displaced} of {} keys", slots.keys);
+        }
+    }
+
+    #[test]
+    fn a_stride_comes_to_every_bucket() {
+        for buckets in (1..600).chain([4_096, 1 << 20, 9_699_690]) {
+            let stride = stride(buckets);
+            assert_eq!(greatest_common_divisor(stride, buckets), 1, "{buckets}");
+            assert!(stride <= buckets / 8 * 5 + 100, "{stride} of {buckets}");
         }
     }
 
