@@ -57,8 +57,8 @@ impl<T: Default + Send + 'static> States<T> for Box<[T]> {
     }
 }
 
-/// How many places a sweep looks at.
-const SWEEP: usize = 128;
+/// How many buckets a sweep looks at.
+const SWEEP: usize = 25;
 /// For how long, in nanoseconds, an idle key is kept while there is no need of its place: it may well call again.
 const GRACE: u64 = 1_000_000_000;
 
@@ -105,29 +105,21 @@ impl<S: Default> Shard<S> {
         self.newest
     }
 
-    /// Looks at a few places and removes the keys that have been idle for a while. Returns how many that were.
+    /// Looks at a few keys and removes those that have been idle for a while. Returns how many that were.
     pub(super) fn sweep<R: Room>(&mut self, now: u64, terms: &[Terms], secret: &Secret) -> usize
     where
         S: States<R::State>,
     {
-        let now = self.advance(now);
-        self.look_at::<R>(SWEEP, now.saturating_sub(GRACE), terms, secret)
+        let since = self.advance(now).saturating_sub(GRACE);
+        self.slots.remove_some(SWEEP, secret, |states| strategy::is_idle::<R>(states.as_ref(), terms, since))
     }
 
-    /// Looks at all places and removes all idle keys. Returns how many that were.
+    /// Looks at all keys and removes those that are idle. Returns how many that were.
     pub(super) fn remove_idle<R: Room>(&mut self, now: u64, terms: &[Terms], secret: &Secret) -> usize
     where
         S: States<R::State>,
     {
         let now = self.advance(now);
-        self.look_at::<R>(usize::MAX, now, terms, secret)
-    }
-
-    /// Removes the keys that have been idle since `time`.
-    fn look_at<R: Room>(&mut self, places: usize, time: u64, terms: &[Terms], secret: &Secret) -> usize
-    where
-        S: States<R::State>,
-    {
-        self.slots.remove(places, secret, |states| strategy::is_idle::<R>(states.as_ref(), terms, time))
+        self.slots.remove_all(secret, |states| strategy::is_idle::<R>(states.as_ref(), terms, now))
     }
 }

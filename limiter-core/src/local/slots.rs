@@ -15,12 +15,17 @@ use crate::stored_key::StoredKey;
 pub(super) struct Slots<S> {
     buckets: Box<[Bucket<S>]>,
     keys: u32,
-    /// The place whose turn it is in [`remove`](Self::remove).
+    /// Where [`remove_some`](Self::remove_some) looked last, in parts of 2^-32 of the table.
     hand: u32,
 }
 
 /// How many keys a bucket holds.
 const PLACES: usize = 5;
+
+/// From one look of [`Slots::remove_some`] to the next: the golden section of the table, so that those of any time are spread
+/// evenly over it, and those that are yet to come too, also once it has become smaller. Else the keys that are left would stand
+/// beside each other, and too close together in a smaller table. It is odd, so that every bucket has its turn.
+const STEP: u32 = 0x9e37_79b9;
 
 /// With states of one word, two cache lines, of which a key and its states mostly need one.
 #[derive(Default)]
@@ -160,22 +165,36 @@ impl<S: Default> Slots<S> {
         }
     }
 
-    /// Looks at so many places, around and around, and removes the keys of whose states `is_idle` says so. Returns how many.
-    pub(super) fn remove(&mut self, places: usize, secret: &Secret, is_idle: impl Fn(&S) -> bool) -> usize {
-        let (keys, all) = (self.keys, self.places());
-        let step = (stride(self.buckets.len()) - 1) * PLACES;
-        let mut place = if (self.hand as usize) < all { self.hand as usize } else { 0 };
-        for _ in 0..places.min(all) {
-            self.remove_if(secret, place, &is_idle);
-            place += 1;
-            if place.is_multiple_of(PLACES) {
-                place += step;
-                place -= if place < all { 0 } else { all };
-            }
+    /// Looks at so many buckets, at others each time, and removes the keys of whose states `is_idle` says so. Returns how many.
+    pub(super) fn remove_some(
+        &mut self,
+        looks: usize,
+        secret: &Secret,
+        is_idle: impl Fn(&S) -> bool,
+    ) -> usize {
+        let (keys, all) = (self.keys, self.buckets.len());
+        for _ in 0..looks.min(all) {
+            self.hand = self.hand.wrapping_add(STEP);
+            self.remove_from(home(u64::from(self.hand) << 32, all), secret, &is_idle);
         }
-        self.hand = u32::try_from(place).unwrap_or_default();
         self.shrink(secret);
         (keys - self.keys) as usize
+    }
+
+    /// Removes all keys of whose states `is_idle` says so, and returns how many.
+    pub(super) fn remove_all(&mut self, secret: &Secret, is_idle: impl Fn(&S) -> bool) -> usize {
+        let keys = self.keys;
+        for at in 0..self.buckets.len() {
+            self.remove_from(at, secret, &is_idle);
+        }
+        self.shrink(secret);
+        (keys - self.keys) as usize
+    }
+
+    fn remove_from(&mut self, at: usize, secret: &Secret, is_idle: impl Fn(&S) -> bool) {
+        for place in 0..PLACES {
+            self.remove_if(secret, at * PLACES + place, &is_idle);
+        }
     }
 
     fn remove_if(&mut self, secret: &Secret, place: usize, is_idle: impl FnOnce(&S) -> bool) -> bool {
@@ -269,18 +288,6 @@ fn home(hash: u64, buckets: usize) -> usize {
     return ((u128::from(hash) * buckets as u128) >> 64) as usize;
 }
 
-/// From which bucket to which a look goes on, so that it comes to all of them, and those it came to are spread over the table at
-/// any time: else those that keep their keys would stand beside each other, and too close together in a smaller table.
-fn stride(buckets: usize) -> usize {
-    // By the golden section, or a little more, so that both have no common divisor.
-    let least = buckets * 5 / 8;
-    (least.max(1)..).find(|&stride| greatest_common_divisor(stride, buckets) == 1).expect("a prime")
-}
-
-fn greatest_common_divisor(one: usize, other: usize) -> usize {
-    if other == 0 { one } else { greatest_common_divisor(other, one % other) }
-}
-
 /// By bits that neither the bucket nor the shard is named by.
 #[inline]
 fn tag(hash: u64) -> u8 {
@@ -351,45 +358,57 @@ mod tests {
     }
 
     #[test]
-    fn every_place_has_its_turn() {
+    fn every_bucket_has_its_turn() {
         let secret = Secret::new();
         let mut slots = Slots::new();
         for number in 0..500 {
             slots.insert(&secret, key(number), number);
         }
-        // Wherever it begins, and though the places become fewer meanwhile.
+        // Wherever it begins, and though the buckets become fewer meanwhile.
         for left in [400, 300, 0] {
-            let removed = slots.remove(slots.places(), &secret, |&number: &u64| number >= left);
-            assert!(removed >= 100, "{removed} were found");
-            assert_eq!(u64::from(slots.keys), left);
+            let gone = |&number: &u64| number >= left;
+            let looks = slots.places();
+            assert!((0..looks).any(|_| {
+                slots.remove_some(1, &secret, gone);
+                u64::from(slots.keys) == left
+            }));
             slots.hand += 7;
         }
         assert_eq!(slots.places(), 0, "nothing is left, not even memory");
-        assert_eq!(slots.remove(1, &secret, |_| true), 0);
+        assert_eq!(slots.remove_some(1, &secret, |_| true), 0);
     }
 
-    /// What was looked at is spread over the table, so that few keys are far from where they are looked for in a smaller one, and no
-    /// look is in vain while there are keys to remove.
     #[test]
-    fn a_table_that_becomes_smaller_stays_spread() {
+    fn all_keys_are_looked_at_once() {
         let secret = Secret::new();
         let mut slots = Slots::new();
-        for number in 0..10_000 {
+        for number in 0..500 {
             slots.insert(&secret, key(number), number);
         }
-        while slots.keys > 0 {
-            assert!(slots.remove(128, &secret, |_| true) > 0, "{} keys are left", slots.keys);
-            let displaced: u64 = slots.buckets.iter().map(|bucket| bucket.summary.passed_by()).sum();
-            assert!(displaced <= u64::from(slots.keys) + 100, "{displaced} of {} keys", slots.keys);
-        }
+        assert_eq!(slots.remove_all(&secret, |number| number % 2 == 0), 250);
+        assert_eq!(slots.remove_all(&secret, |number| number % 2 == 0), 0);
+        assert_eq!(slots.remove_all(&secret, |_| true), 250);
+        assert_eq!(slots.places(), 0, "nothing is left, not even memory");
     }
 
+    /// What was looked at is spread over the table, so that few keys are far from where they are looked for in a smaller one, and
+    /// few looks are in vain while there are keys to remove.
     #[test]
-    fn a_stride_comes_to_every_bucket() {
-        for buckets in (1..600).chain([4_096, 1 << 20, 9_699_690]) {
-            let stride = stride(buckets);
-            assert_eq!(greatest_common_divisor(stride, buckets), 1, "{buckets}");
-            assert!(stride <= buckets / 8 * 5 + 100, "{stride} of {buckets}");
+    fn a_table_that_becomes_smaller_stays_spread() {
+        for _ in 0..50 {
+            let secret = Secret::new();
+            let mut slots = Slots::new();
+            for number in 0..10_000 {
+                slots.insert(&secret, key(number), number);
+            }
+            let mut looks = 0;
+            while slots.keys > 0 {
+                slots.remove_some(25, &secret, |_| true);
+                looks += 1;
+                let displaced: u64 = slots.buckets.iter().map(|bucket| bucket.summary.passed_by()).sum();
+                assert!(displaced <= u64::from(slots.keys) / 4 + 50, "{displaced} of {} keys", slots.keys);
+            }
+            assert!(looks < 150, "{looks} looks");
         }
     }
 
