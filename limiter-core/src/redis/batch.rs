@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use redis::{Cmd, Value};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::failure::Failure;
 use super::question::{self, Question, Reply, What};
@@ -17,6 +18,8 @@ pub(super) struct Asked {
     pub(super) question: Question,
     /// For a cluster: the key is on its way here, and this server is asked for this once.
     pub(super) asking: bool,
+    /// When whoever asks waits no more.
+    pub(super) deadline: Instant,
     pub(super) answer: oneshot::Sender<Result<Decision, Failure>>,
 }
 
@@ -91,6 +94,15 @@ impl Batch {
     /// Whether the server is told first that it is asked for this once.
     pub(super) fn is_asking(&self) -> bool {
         self.turns[0].first().asking
+    }
+
+    pub(super) fn is_one_question(&self) -> bool {
+        matches!(&*self.turns, [turn] if turn.asked.len() == 1)
+    }
+
+    /// When one of those who ask waits no more.
+    pub(super) fn deadline(&self) -> Instant {
+        self.turns[0].first().deadline
     }
 
     pub(super) fn command(&self) -> Cmd {

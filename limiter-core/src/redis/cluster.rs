@@ -98,7 +98,7 @@ impl Cluster {
             let resolver = self.resolver.clone();
             async move {
                 let mut connection = resolver.open(&resolver.login.client(&host)?).await?;
-                read_ranges(&mut connection, &host).await
+                connection.with(async |commands: &mut _| read_ranges(commands, &host).await).await
             }
         };
         self.replace(first_answer(hosts, ask).await?);

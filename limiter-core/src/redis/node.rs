@@ -6,20 +6,21 @@
 //!
 //! A question whose asker has gone is not sent. One that was sent without an answer is never sent again.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, Value};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::address::Host;
 use super::batch::{Asked, Batch, Outcome, Queue, Turn};
+use super::connection::Connection;
 use super::failure::Failure;
 use super::health::{Breaker, Health};
+use super::in_place::InPlace;
 use super::question::Question;
 use super::resolver::{Found, Resolver};
 use super::sent::Sent;
@@ -32,10 +33,16 @@ pub(super) struct Node {
     pub(super) breaker: Breaker,
 }
 
-enum Message {
+pub(super) enum Message {
     Asked(Asked),
     /// Too many calls ran out of time: the connection is not to be trusted.
     Late,
+    /// This server is to be asked from now on.
+    Switched(Host),
+    /// It is time to look after the connection.
+    Beat,
+    /// What came of the search for a server.
+    Found(Found),
 }
 
 /// Keys in one pipeline: enough to save work, few enough that the first does not wait for the last.
@@ -46,22 +53,27 @@ const OPEN_BATCHES: usize = 4;
 const MOST_AT_ONCE: usize = 1024;
 /// How often a connection that nobody uses is tried.
 const HEARTBEAT: Duration = Duration::from_secs(1);
+/// A connection whose answer is this many times overdue is given up: its other end may be long gone.
+const OVERDUE: u32 = 4;
+/// It is not looked at more often.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 
 impl Node {
     /// Talks over `connection`, and makes new ones when it breaks.
-    pub(super) fn new(resolver: Resolver, connection: Option<MultiplexedConnection>) -> Self {
+    pub(super) fn new(resolver: Resolver, connection: Option<Connection>) -> Self {
         Self::with(resolver, connection, usize::MAX)
     }
 
     /// One of several, between which keys may move: each key has a script call of its own.
-    pub(super) fn of_cluster(resolver: Resolver, connection: Option<MultiplexedConnection>) -> Self {
+    pub(super) fn of_cluster(resolver: Resolver, connection: Option<Connection>) -> Self {
         Self::with(resolver, connection, 1)
     }
 
-    fn with(resolver: Resolver, connection: Option<MultiplexedConnection>, most_keys: usize) -> Self {
+    fn with(resolver: Resolver, connection: Option<Connection>, most_keys: usize) -> Self {
         let (sender, inbox) = mpsc::unbounded_channel();
         let breaker = Breaker::new(resolver.place());
-        tokio::spawn(Talk::new(resolver, connection, breaker.clone(), most_keys).run(inbox));
+        let talk = Talk::new(resolver, connection, breaker.clone(), most_keys, Tell(sender.downgrade()));
+        tokio::spawn(InPlace::new(talk.run(inbox)));
         Self { inbox: sender, breaker }
     }
 
@@ -76,7 +88,8 @@ impl Node {
             return Err(Failure::Away);
         }
         let (answer, answered) = oneshot::channel();
-        self.inbox.send(Message::Asked(Asked { question, asking, answer })).map_err(|_| Failure::Away)?;
+        let asked = Asked { question, asking, deadline, answer };
+        self.inbox.send(Message::Asked(asked)).map_err(|_| Failure::Away)?;
         match tokio::time::timeout_at(deadline, answered).await {
             Ok(answer) => {
                 let answer = answer.unwrap_or(Err(Failure::Unknown));
@@ -107,11 +120,48 @@ impl Node {
     }
 }
 
+/// Tells the task, if it is still there.
+#[derive(Clone)]
+pub(super) struct Tell(mpsc::WeakUnboundedSender<Message>);
+
+impl Tell {
+    pub(super) fn found(&self, found: Found) {
+        self.tell(Message::Found(found));
+    }
+
+    fn tell(&self, message: Message) {
+        if let Some(inbox) = self.0.upgrade() {
+            let _ = inbox.send(message);
+        }
+    }
+
+    async fn beats(self, pause: Duration) {
+        loop {
+            tokio::time::sleep(pause).await;
+            self.tell(Message::Beat);
+        }
+    }
+
+    async fn switches(self, resolver: Arc<Resolver>) {
+        loop {
+            let host = resolver.switched().await;
+            self.tell(Message::Switched(host));
+        }
+    }
+}
+
+async fn drive(connection: &mut Option<Connection>) {
+    match connection {
+        Some(connection) => connection.drive().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// What the task knows.
 struct Talk {
     resolver: Arc<Resolver>,
     breaker: Breaker,
-    connection: Option<MultiplexedConnection>,
+    connection: Option<Connection>,
     /// Keys that somebody asks about.
     keys: HashMap<Arc<str>, Queue>,
     /// Keys among them that can be asked about next.
@@ -122,10 +172,15 @@ struct Talk {
     batches: Vec<Batch>,
     /// Pipelines under way.
     sent: Sent,
-    /// The search for a server, while there is no connection, and what it tells.
-    finding: JoinSet<()>,
-    tell: mpsc::UnboundedSender<Found>,
-    news: mpsc::UnboundedReceiver<Found>,
+    /// Whether many ask lately: then each waits a little for others. Who is alone does not.
+    is_crowded: bool,
+    /// Whether many asked since the last beat.
+    met_a_crowd: bool,
+    /// When the connection is tried next, if nobody uses it.
+    next_try: Instant,
+    /// What goes on beside the talk, and tells it, such as the search for a server while there is no connection. It ends with it.
+    beside: JoinSet<()>,
+    tell: Tell,
     /// How many connections were tried since one brought a decision.
     attempts: u32,
 }
@@ -133,11 +188,11 @@ struct Talk {
 impl Talk {
     fn new(
         resolver: Resolver,
-        connection: Option<MultiplexedConnection>,
+        connection: Option<Connection>,
         breaker: Breaker,
         most_keys: usize,
+        tell: Tell,
     ) -> Self {
-        let (tell, news) = mpsc::unbounded_channel();
         let mut talk = Self {
             resolver: Arc::new(resolver),
             breaker,
@@ -147,11 +202,16 @@ impl Talk {
             most_keys,
             batches: Vec::new(),
             sent: Sent::default(),
-            finding: JoinSet::new(),
+            is_crowded: false,
+            met_a_crowd: false,
+            next_try: Instant::now(),
+            beside: JoinSet::new(),
             tell,
-            news,
             attempts: 0,
         };
+        let pause = (talk.resolver.timeout * OVERDUE).clamp(SHORTEST_PAUSE, HEARTBEAT);
+        talk.beside.spawn(talk.tell.clone().beats(pause));
+        talk.beside.spawn(talk.tell.clone().switches(Arc::clone(&talk.resolver)));
         match connection {
             Some(connection) => talk.connected(connection),
             None => talk.connect(),
@@ -161,64 +221,95 @@ impl Talk {
 
     async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Message>) {
         let mut arrived = Vec::new();
-        let mut heartbeat = tokio::time::interval(HEARTBEAT);
-        heartbeat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let resolver = Arc::clone(&self.resolver);
-        let mut switched = pin!(resolver.switched());
         loop {
             tokio::select! {
+                biased;
+                () = drive(&mut self.connection) => {}
+                (batches, replies) = self.sent.answered() => self.receive(batches, replies.ok()),
                 count = inbox.recv_many(&mut arrived, MOST_AT_ONCE) => {
                     if count == 0 {
                         return;
                     }
-                    // Whoever else runs now may ask meanwhile, and go along. It also saves waking another thread: a
-                    // runtime that goes from task to task for too long without a pause calls for help.
-                    tokio::task::yield_now().await;
-                    while let Ok(message) = inbox.try_recv() {
-                        arrived.push(message);
+                    if arrived.len() > 1 || !self.sent.is_empty() {
+                        self.meet_a_crowd();
                     }
-                    for message in arrived.drain(..) {
-                        match message {
-                            Message::Asked(asked) => self.accept(asked),
-                            Message::Late => {
-                                // Others of the fleet were late at the same moment: do not all come back at once.
-                                self.attempts = self.attempts.max(1);
-                                self.disconnect();
-                            }
+                    if self.is_crowded {
+                        // Whoever else runs now may ask meanwhile, and go along.
+                        tokio::task::yield_now().await;
+                        while let Ok(message) = inbox.try_recv() {
+                            arrived.push(message);
                         }
                     }
-                }
-                (batches, replies) = self.sent.answered() => self.receive(batches, replies.ok()),
-                _ = heartbeat.tick() => self.beat(),
-                () = &mut switched => {
-                    self.disconnect();
-                    switched.set(resolver.switched());
-                }
-                Some(found) = self.news.recv() => match found {
-                    Found::Connection(connection, host) => {
-                        self.resolver.settle_on(host);
-                        self.connected(connection);
+                    for message in arrived.drain(..) {
+                        self.hear(message);
                     }
-                    Found::Not(error) => {
-                        self.attempts = self.attempts.saturating_add(1);
-                        self.breaker.down(&error);
-                    }
-                },
+                }
+            }
+            if self.connection.as_ref().is_some_and(Connection::has_ended) {
+                if !self.sent.is_empty() {
+                    // All replies that it brought are there.
+                    continue;
+                }
+                self.disconnect();
             }
             self.send();
         }
     }
 
-    /// Finds out whether a connection that nobody uses still holds, so that the next call need not.
-    fn beat(&mut self) {
-        if let (Some(connection), true) = (self.connection.clone(), self.sent.is_empty()) {
-            let mut pipeline = Pipeline::new();
-            pipeline.cmd("PING");
-            self.sent.send(connection, pipeline, Vec::new());
+    /// Several ask at once.
+    fn meet_a_crowd(&mut self) {
+        (self.is_crowded, self.met_a_crowd) = (true, true);
+        if let Some(connection) = &mut self.connection {
+            connection.lend();
         }
     }
 
-    fn connected(&mut self, connection: MultiplexedConnection) {
+    fn hear(&mut self, message: Message) {
+        match message {
+            Message::Asked(asked) => self.accept(asked),
+            Message::Late => {
+                // Others of the fleet were late at the same moment: do not all come back at once.
+                self.attempts = self.attempts.max(1);
+                self.disconnect();
+            }
+            Message::Switched(host) => {
+                if self.resolver.host() != Some(host) {
+                    self.disconnect();
+                }
+            }
+            Message::Beat => self.beat(),
+            Message::Found(Found::Connection(connection, host)) => {
+                self.resolver.settle_on(host);
+                self.connected(connection);
+            }
+            Message::Found(Found::Not(error)) => {
+                self.attempts = self.attempts.saturating_add(1);
+                self.breaker.down(&error);
+            }
+        }
+    }
+
+    /// Gives up a connection that owes an answer for too long, and finds out whether one that nobody uses still holds, so that the
+    /// next call need not.
+    fn beat(&mut self) {
+        let now = Instant::now();
+        if self.sent.is_overdue(now) {
+            return self.disconnect();
+        }
+        self.is_crowded = std::mem::take(&mut self.met_a_crowd);
+        if let (false, Some(connection)) = (self.is_crowded, &mut self.connection) {
+            connection.recall();
+        }
+        if let (Some(connection), true) = (&self.connection, self.sent.is_empty() && now >= self.next_try) {
+            self.next_try = now + HEARTBEAT;
+            let mut pipeline = Pipeline::new();
+            pipeline.cmd("PING");
+            let due = now + self.resolver.timeout * OVERDUE;
+            self.sent.send(connection.commands.clone(), pipeline, Vec::new(), due);
+        }
+    }
+
+    fn connected(&mut self, connection: Connection) {
         self.connection = Some(connection);
         self.breaker.set(Health::Up);
     }
@@ -226,8 +317,8 @@ impl Talk {
     fn connect(&mut self) {
         let (resolver, attempts, tell) = (Arc::clone(&self.resolver), self.attempts, self.tell.clone());
         self.attempts = attempts.saturating_add(1);
-        while self.finding.try_join_next().is_some() {}
-        self.finding.spawn(async move { resolver.find(attempts, tell).await });
+        while self.beside.try_join_next().is_some() {}
+        self.beside.spawn(async move { resolver.find(attempts, tell).await });
     }
 
     fn disconnect(&mut self) {
@@ -272,20 +363,23 @@ impl Talk {
     }
 
     fn send_ready(&mut self) {
-        for name in std::mem::take(&mut self.ready) {
+        let mut ready = std::mem::take(&mut self.ready);
+        for name in ready.drain(..) {
             let Some(queue) = self.keys.get_mut(&name) else { continue };
             match queue.next_turn() {
                 Some(turn) => self.join(turn),
                 None => _ = self.keys.remove(&name),
             }
         }
-        let Some(connection) = self.connection.clone() else {
+        self.ready = ready;
+        let Some(commands) = self.connection.as_ref().map(|connection| connection.commands.clone()) else {
             for batch in std::mem::take(&mut self.batches) {
                 self.finish(batch, Err(Failure::Away));
             }
             return;
         };
-        let mut batches = std::mem::take(&mut self.batches).into_iter().peekable();
+        let mut all = std::mem::take(&mut self.batches);
+        let mut batches = all.drain(..).peekable();
         while batches.peek().is_some() {
             let (mut keys, mut in_pipeline, mut pipeline) = (0, Vec::new(), Pipeline::new());
             while let Some(batch) =
@@ -299,10 +393,13 @@ impl Talk {
                 pipeline.add_command(batch.command());
                 in_pipeline.push(batch);
             }
-            if !in_pipeline.is_empty() {
-                self.sent.send(connection.clone(), pipeline, in_pipeline);
+            if let Some(batch) = in_pipeline.last() {
+                let due = batch.deadline() + self.resolver.timeout * (OVERDUE - 1);
+                self.sent.send(commands.clone(), pipeline, in_pipeline, due);
             }
         }
+        drop(batches);
+        self.batches = all;
     }
 
     /// Puts a turn into a script call with others of its rule, or into one of its own.
@@ -337,6 +434,9 @@ impl Talk {
             }
             return;
         };
+        if batches.len() > 1 || batches.iter().any(|batch| !batch.is_one_question()) {
+            self.meet_a_crowd();
+        }
         let mut replies = replies.into_iter();
         // Behind a reply that makes no sense, nobody knows which one answers what.
         let mut in_order = true;

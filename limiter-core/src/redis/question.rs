@@ -129,11 +129,20 @@ impl Prepared {
     pub(super) fn report(&self, _: &Failure) {}
 }
 
+/// A command, the hash of a script, and two numbers.
+const LONGEST_WORDS: usize = 90;
+
 /// The script call for several keys of one rule, or what else one key is asked for.
 pub(super) fn command<'a, A: AsRef<Question> + 'a>(keys: &[impl AsRef<[A]>], with_source: bool) -> Cmd {
     let first = keys[0].as_ref()[0].as_ref();
     let Prepared { script, source, terms, .. } = &*first.rule;
-    let mut command = Cmd::new();
+    let names_length: usize = keys.iter().map(|key| key.as_ref()[0].as_ref().name.len() + 4).sum();
+    let numbers = 1 + 4 * terms.len() + 4 * keys.len();
+    // For all of it but a source.
+    let mut command = Cmd::with_capacity(
+        5 + keys.len() * terms.len(),
+        LONGEST_WORDS + names_length * terms.len() + 8 * numbers,
+    );
     if first.what == What::Forget {
         command.arg("UNLINK");
         names(&mut command, &first.name, terms.len());

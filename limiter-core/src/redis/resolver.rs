@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, ErrorKind, Pipeline, RedisError, RedisResult, Value, cmd};
-use tokio::sync::mpsc;
+use redis::{Client, ErrorKind, Pipeline, RedisError, RedisResult, Value, cmd};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::address::{Host, Login};
+use super::connection::Connection;
+use super::node::Tell;
 use crate::Strategy;
 use crate::strategy::lua;
 
@@ -28,7 +29,7 @@ pub(super) struct Resolver {
 
 /// What came of an attempt to connect.
 pub(super) enum Found {
-    Connection(MultiplexedConnection, Host),
+    Connection(Connection, Host),
     Not(RedisError),
 }
 
@@ -42,10 +43,10 @@ pub(super) enum Target {
 
 /// How long a connection may take to make, at the least.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// A connection whose answer is this many times overdue is given up: its other end may be long gone.
-const OVERDUE: u32 = 4;
 /// How long one server or sentinel is waited for before the next is asked too.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// A sentinel, or a server that is asked about a cluster, may take so many times as long as a call may.
+const LONGEST_ANSWER: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(640);
 /// An attempt to connect that takes longer, and longer than a call may take, does not keep others from being made.
@@ -65,16 +66,20 @@ impl Resolver {
     }
 
     /// A connection to the server as it is found now, with the scripts on it.
-    pub(super) async fn connect(&self) -> RedisResult<(MultiplexedConnection, Host)> {
+    pub(super) async fn connect(&self) -> RedisResult<(Connection, Host)> {
         let host = match &self.target {
             Target::Fixed(host) => host.clone(),
             Target::Sentinel { sentinels, primary } => self.primary(sentinels, primary).await?,
         };
         let mut connection = self.open(&self.login.client(&host)?).await?;
-        if matches!(self.target, Target::Sentinel { .. }) {
-            must_be_primary(&mut connection).await?;
-        }
-        self.load_scripts(&mut connection).await?;
+        let is_named = matches!(self.target, Target::Sentinel { .. });
+        let prepare = async |commands: &mut MultiplexedConnection| {
+            if is_named {
+                must_be_primary(commands).await?;
+            }
+            self.load_scripts(commands).await
+        };
+        connection.with(prepare).await?;
         Ok((connection, host))
     }
 
@@ -86,12 +91,12 @@ impl Resolver {
     /// Tries until there is a connection, and tells of every failure. After `attempts` failures in a row it pauses
     /// before it tries, for a time that grows and that differs from client to client. Where nobody so much as refuses, it
     /// does not wait for the end of one attempt to begin the next: the server may be back long before that.
-    pub(super) async fn find(&self, mut attempts: u32, tell: mpsc::UnboundedSender<Found>) {
+    pub(super) async fn find(&self, mut attempts: u32, tell: Tell) {
         let mut under_way = JoinSet::new();
         loop {
             let next = Instant::now() + pause(attempts);
             if let Some((connection, host)) = first_success(&mut under_way, next, &tell).await {
-                let _ = tell.send(Found::Connection(connection, host));
+                tell.found(Found::Connection(connection, host));
                 return;
             }
             tokio::time::sleep_until(next).await;
@@ -102,37 +107,42 @@ impl Resolver {
             }
             let overdue = Instant::now() + OVERDUE_ATTEMPT.max(self.timeout);
             if let Some((connection, host)) = first_success(&mut under_way, overdue, &tell).await {
-                let _ = tell.send(Found::Connection(connection, host));
+                tell.found(Found::Connection(connection, host));
                 return;
             }
         }
     }
 
-    async fn connect_and_probe(&self) -> RedisResult<(MultiplexedConnection, Host)> {
+    async fn connect_and_probe(&self) -> RedisResult<(Connection, Host)> {
         let (mut connection, host) = self.connect().await?;
         // Neither a server that is too slow to answer a call is back yet, nor one that runs no script which may write,
         // be it a replica, out of memory, or paused.
         let mut probe = cmd("EVAL");
         probe.arg("#!lua\nreturn 1").arg(0);
-        match tokio::time::timeout(self.timeout, connection.send_packed_command(&probe)).await {
+        let ask = async |commands: &mut MultiplexedConnection| commands.send_packed_command(&probe).await;
+        match tokio::time::timeout(self.timeout, connection.with(ask)).await {
             Ok(answer) => answer.and_then(Value::extract_error).map(|_| (connection, host)),
             Err(_) => Err((ErrorKind::Io, "the server is too slow").into()),
         }
     }
 
-    /// Ends when the sentinels name another primary than the one we are connected to.
-    pub(super) async fn switched(&self) {
+    /// The primary that the sentinels name, once it is another than the one we are connected to.
+    pub(super) async fn switched(&self) -> Host {
         let Target::Sentinel { sentinels, primary } = &self.target else {
             return std::future::pending().await;
         };
-        for sentinel in sentinels.iter().cycle() {
+        let mut sentinels = sentinels.iter().cycle();
+        loop {
+            let Some(sentinel) = sentinels.next() else { return std::future::pending().await };
             tokio::time::sleep(WATCH_PAUSE).await;
             // One connection for as long as this sentinel answers, then the next one.
             let Ok(client) = self.login.sentinel_client(sentinel) else { continue };
             let Ok(mut connection) = self.open(&client).await else { continue };
-            while let Ok(Some(named)) = ask_sentinel(&mut connection, primary).await {
+            while let Ok(Some(named)) =
+                connection.with(async |commands| ask_sentinel(commands, primary).await).await
+            {
                 if self.host().is_some_and(|current| current != named) {
-                    return;
+                    return named;
                 }
                 tokio::time::sleep(WATCH_PAUSE).await;
             }
@@ -144,16 +154,12 @@ impl Resolver {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) async fn open(&self, client: &Client) -> RedisResult<MultiplexedConnection> {
-        #[cfg(feature = "tls")]
-        if let redis::ConnectionAddr::TcpTls { .. } = client.get_connection_info().addr() {
-            choose_cryptography();
+    pub(super) async fn open(&self, client: &Client) -> RedisResult<Connection> {
+        let longest = CONNECT_TIMEOUT.max(self.timeout);
+        match tokio::time::timeout(longest, Connection::open(client, self.timeout * LONGEST_ANSWER)).await {
+            Ok(connection) => connection,
+            Err(_) => Err((ErrorKind::Io, "the server does not answer").into()),
         }
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_TIMEOUT.max(self.timeout)))
-            .set_response_timeout(Some(self.timeout * OVERDUE))
-            .set_pipeline_buffer_size(1024);
-        client.get_multiplexed_async_connection_with_config(&config).await
     }
 
     /// So that the first decision over the connection is one command already.
@@ -180,7 +186,8 @@ impl Resolver {
                     let what = "no sentinel knows a primary of this name";
                     RedisError::from((ErrorKind::MasterNameNotFoundBySentinel, what))
                 };
-                ask_sentinel(&mut connection, &primary).await?.ok_or_else(unknown)
+                let ask = async |commands: &mut MultiplexedConnection| ask_sentinel(commands, &primary).await;
+                connection.with(ask).await?.ok_or_else(unknown)
             }
         };
         first_answer(sentinels.to_vec(), ask).await
@@ -200,14 +207,14 @@ pub(super) fn pause(attempts: u32) -> Duration {
 
 /// The first attempt that succeeds by `deadline`, or none as soon as all have failed.
 async fn first_success(
-    attempts: &mut JoinSet<RedisResult<(MultiplexedConnection, Host)>>,
+    attempts: &mut JoinSet<RedisResult<(Connection, Host)>>,
     deadline: Instant,
-    tell: &mpsc::UnboundedSender<Found>,
-) -> Option<(MultiplexedConnection, Host)> {
+    tell: &Tell,
+) -> Option<(Connection, Host)> {
     while let Some(ended) = tokio::time::timeout_at(deadline, attempts.join_next()).await.ok()? {
         match ended {
             Ok(Ok(connected)) => return Some(connected),
-            Ok(Err(error)) => _ = tell.send(Found::Not(error)),
+            Ok(Err(error)) => tell.found(Found::Not(error)),
             Err(_) => {}
         }
     }
@@ -215,7 +222,10 @@ async fn first_success(
 }
 
 /// Asks one after the other, until one has an answer. Who does not answer soon is not waited for alone.
-pub(super) async fn first_answer<T, A>(hosts: Vec<Host>, ask: impl Fn(Host) -> A) -> RedisResult<T>
+pub(super) async fn first_answer<H, T, A>(
+    hosts: impl IntoIterator<Item = H>,
+    ask: impl Fn(H) -> A,
+) -> RedisResult<T>
 where
     T: Send + 'static,
     A: Future<Output = RedisResult<T>> + Send + 'static,
@@ -244,18 +254,6 @@ async fn ask_sentinel(connection: &mut MultiplexedConnection, primary: &str) -> 
     let answer: Option<(String, u16)> =
         cmd("SENTINEL").arg("get-master-addr-by-name").arg(primary).query_async(connection).await?;
     Ok(answer.map(|(host, port)| Host::Tcp(host, port)))
-}
-
-/// The client crate asks rustls for the cryptography of the process, and rustls panics where several were built in and
-/// none was chosen. What the program chose stays.
-#[cfg(feature = "tls")]
-fn choose_cryptography() {
-    use rustls::crypto::{CryptoProvider, ring};
-
-    if CryptoProvider::get_default().is_none() {
-        // Somebody may have chosen in this moment.
-        let _ = ring::default_provider().install_default();
-    }
 }
 
 /// A sentinel may be the last to hear that a primary has become a replica.
