@@ -143,6 +143,42 @@ async fn a_connection_that_is_closed_while_idle_costs_no_call() {
     assert_eq!(calls.settle(&witness).await, 6);
 }
 
+/// Who drives the connection changes between a lone caller and a crowd, while replies are under way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lone_calls_and_crowds_take_turns_on_one_connection() {
+    const CROWD: u64 = 300;
+
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let limiter = limiter(&proxy.url(), PATIENT).await;
+    let before = proxy.connections();
+    let check = async |key: u64| {
+        assert_eq!(limiter.check(&RULE, &key, 1).await.decided_by(), DecidedBy::Shared);
+    };
+    let mut calls = 0;
+    for _ in 0..3 {
+        let start = Instant::now();
+        // Longer than two beats, after which a crowd is forgotten.
+        until("a quiet time to pass", async || {
+            check(calls % 20).await;
+            calls += 1;
+            start.elapsed() > Duration::from_millis(2_100)
+        })
+        .await;
+        let crowd: Vec<_> =
+            (0..CROWD).map(|key| tokio::spawn(limiter.check(&RULE, &(key % 20), 1))).collect();
+        for call in crowd {
+            assert_eq!(call.await.unwrap().decided_by(), DecidedBy::Shared);
+        }
+        calls += CROWD;
+    }
+    let mut charged = 0;
+    for key in 0..20_u64 {
+        charged += RULE.quotas()[0].permits() - limiter.peek(&RULE, &key).await.remaining();
+    }
+    assert_eq!((charged, proxy.connections()), (calls, before));
+}
+
 /// A server that greets well and breaks every reply: after a few failures in a row nobody asks it any more.
 #[tokio::test]
 async fn a_server_that_breaks_every_reply_is_not_stormed() {

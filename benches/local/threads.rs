@@ -44,7 +44,8 @@ struct Floor {
 struct Line(AtomicU64);
 
 impl Floor {
-    /// Numbers of words in 64 bytes, and in the 48 that a key may take.
+    /// Numbers of words in 128 bytes, which processors fetch together, in 64, and in the 48 that a key may take.
+    const TWO_LINES: usize = 16;
     const LINE: usize = 8;
     const KEY: usize = 6;
     /// A prime.
@@ -52,7 +53,7 @@ impl Floor {
 
     fn new() -> Self {
         Self {
-            words: (0..10_007 * Self::LINE).map(|_| AtomicU64::new(0)).collect(),
+            words: (0..10_007 * Self::TWO_LINES).map(|_| AtomicU64::new(0)).collect(),
             locks: (0..256).map(|_| Line::default()).collect(),
             clock: quanta::Clock::new(),
         }
@@ -61,6 +62,11 @@ impl Floor {
     /// A key of this thread's.
     fn key(thread: usize, number: u64) -> u64 {
         KEYS * thread as u64 + ((number * KEYS) >> 32)
+    }
+
+    /// Of all that there are.
+    fn any_key(number: u64) -> u64 {
+        (number * 2 * KEYS) >> 32
     }
 
     /// Writes the time to the word of a key: so many words from its neighbours, which may be the other thread's.
@@ -84,14 +90,17 @@ impl Floor {
     }
 }
 
-/// Some threads that make calls, each with its number and that of the call.
+/// A call of a thread, of which it has the number and that of the call.
+type Call<'a> = &'a (dyn Fn(usize, u64) + Sync);
+
+/// Some threads that make calls.
 struct Crowd<'a> {
     threads: usize,
-    call: &'a (dyn Fn(usize, u64) + Sync),
+    call: Call<'a>,
 }
 
 impl<'a> Crowd<'a> {
-    fn of(threads: usize, call: &'a (dyn Fn(usize, u64) + Sync)) -> Self {
+    fn of(threads: usize, call: Call<'a>) -> Self {
         Self { threads, call }
     }
 
@@ -129,35 +138,63 @@ impl<'a> Crowd<'a> {
     }
 }
 
-/// What the second gets done beside the first: the median of all rounds, in which they take turns.
-fn ratio(first: Crowd<'_>, second: Crowd<'_>) -> f64 {
-    let round = |round: usize| {
-        if round.is_multiple_of(2) {
-            let first = first.throughput();
-            second.throughput() / first
+/// What a second crowd gets done beside a first.
+struct Row<'a> {
+    path: &'static str,
+    first: Crowd<'a>,
+    second: Crowd<'a>,
+    unit: &'static str,
+    /// At least so much is wanted.
+    wanted: Option<f64>,
+    ratios: Vec<f64>,
+}
+
+impl<'a> Row<'a> {
+    /// Two threads beside one.
+    fn speedup(path: &'static str, call: Call<'a>) -> Self {
+        Self::new(path, Crowd::of(1, call), Crowd::of(2, call), "x one thread")
+    }
+
+    /// Two threads of ours beside two of a peer's.
+    fn beside(path: &'static str, theirs: Call<'a>, ours: Call<'a>, unit: &'static str) -> Self {
+        Self::new(path, Crowd::of(2, theirs), Crowd::of(2, ours), unit)
+    }
+
+    fn new(path: &'static str, first: Crowd<'a>, second: Crowd<'a>, unit: &'static str) -> Self {
+        Self { path, first, second, unit, wanted: None, ratios: Vec::with_capacity(ROUNDS) }
+    }
+
+    fn at_least(self, least: f64) -> Self {
+        Self { wanted: Some(least), ..self }
+    }
+
+    /// They take turns in who is first.
+    fn round(&mut self, round: usize) {
+        let ratio = if round.is_multiple_of(2) {
+            let first = self.first.throughput();
+            self.second.throughput() / first
         } else {
-            second.throughput() / first.throughput()
+            self.second.throughput() / self.first.throughput()
+        };
+        // The first round only warms up.
+        if round > 0 {
+            self.ratios.push(ratio);
         }
-    };
-    // The first round only warms up.
-    round(0);
-    median((1..=ROUNDS).map(round))
+    }
+
+    fn ratio(&self) -> f64 {
+        median(self.ratios.iter().copied())
+    }
 }
 
 pub(crate) fn measure(report: &mut Report) {
     let governor: DefaultKeyedRateLimiter<u64> = RateLimiter::keyed(peers::plenty());
     let direct: DefaultDirectRateLimiter = RateLimiter::direct(peers::plenty());
+    let (clock, floor) = (quanta::Clock::new(), Floor::new());
 
-    // Both threads have a range of keys; a key of one thread is none of the other's.
-    let own_key = |thread: usize, _: u64| 1_000_000 * thread as u64;
-    let own_keys = |thread: usize, number: u64| 1_000_000 * thread as u64 + ((number * KEYS) >> 32);
-    let ours = |id: u64| _ = black_box(now(token_bucket(id)));
-    let theirs = |id: u64| _ = black_box(governor.check_key(&id));
-
-    let clock = quanta::Clock::new();
     // As many instructions as a decision has, and nothing that two threads share. Where the two processors of a machine are two
     // halves of one, as guests of a host are given them, they get little more done than one.
-    let call = |_: usize, number: u64| {
+    let compute = |_: usize, number: u64| {
         let mut lanes = [number, !number, number << 1, number >> 1];
         for _ in 0..12 {
             for lane in &mut lanes {
@@ -166,54 +203,69 @@ pub(crate) fn measure(report: &mut Report) {
         }
         black_box((lanes, clock.raw()));
     };
-    let machine = ratio(Crowd::of(1, &call), Crowd::of(2, &call));
-    let path = "two threads that compute, each for itself";
-    report.row(path, machine, "x one thread", Target::None);
-    // Threads that have no processor each neither help nor disturb one another.
-    let at_least = |least| if machine < SPEEDUP { Target::Untold(least) } else { Target::AtLeast(least) };
-
-    let call = |thread, number| ours(own_key(thread, number));
-    let speedup = ratio(Crowd::of(1, &call), Crowd::of(2, &call));
-    report.row("two threads, a key each", speedup, "x one thread", at_least(SPEEDUP));
-
-    let call = |thread, number| ours(own_keys(thread, number));
-    let speedup = ratio(Crowd::of(1, &call), Crowd::of(2, &call));
-    report.row("two threads, 5,000 keys each", speedup, "x one thread", at_least(SPEEDUP));
-
-    let floor = Floor::new();
-    let mut floor_row = |what: &str, call: &(dyn Fn(usize, u64) + Sync)| {
-        let speedup = ratio(Crowd::of(1, call), Crowd::of(2, call));
-        report.row(
-            format!("two threads, a clock and 5,000 words each, {what}"),
-            speedup,
-            "x one thread",
-            Target::None,
-        );
+    // Both threads have a range of keys; a key of one thread is none of the other's.
+    let own_key = |thread: usize, _: u64| 1_000_000 * thread as u64;
+    let own_keys = |thread: usize, number: u64| 1_000_000 * thread as u64 + ((number * KEYS) >> 32);
+    let ours = |id: u64| _ = black_box(now(token_bucket(id)));
+    let theirs = |id: u64| _ = black_box(governor.check_key(&id));
+    let words = |apart: usize| {
+        let floor = &floor;
+        move |thread, number| floor.write(apart, Floor::key(thread, number))
     };
-    floor_row("a cache line for each", &|thread, number| {
-        floor.write(Floor::LINE, Floor::key(thread, number));
-    });
-    floor_row("48 bytes for each", &|thread, number| floor.write(Floor::KEY, Floor::key(thread, number)));
+    let [two_lines, a_line, packed] = [Floor::TWO_LINES, Floor::LINE, Floor::KEY].map(words);
     let behind_lock = |thread, number| floor.write_behind_lock(Floor::KEY, Floor::key(thread, number));
-    floor_row("48 bytes for each, behind 256 locks", &behind_lock);
+    let [one_thread_spread, one_thread_packed] = [Floor::TWO_LINES, Floor::KEY].map(|apart| {
+        let floor = &floor;
+        move |_: usize, number: u64| floor.write(apart, Floor::any_key(number))
+    });
+    let (their_only_key, our_only_key) = (|_: usize, _: u64| theirs(7), |_: usize, _: u64| ours(7));
+    let their_unkeyed = |_: usize, _: u64| _ = black_box(direct.check());
+    let our_unkeyed = |_: usize, _: u64| _ = black_box(now(unkeyed()));
+    let our_key = |thread, number| ours(own_key(thread, number));
+    let our_keys = |thread, number| ours(own_keys(thread, number));
+    let their_keys = |thread, number| theirs(own_keys(thread, number));
 
-    let call = |thread, number| theirs(own_keys(thread, number));
-    let speedup = ratio(Crowd::of(1, &call), Crowd::of(2, &call));
-    report.row("two threads, 5,000 keys each, governor", speedup, "x one thread", Target::None);
-
-    let calls = (
-        |thread: usize, number: u64| theirs(own_keys(thread, number)),
-        |thread: usize, number: u64| ours(own_keys(thread, number)),
-    );
-    let beside = ratio(Crowd::of(2, &calls.0), Crowd::of(2, &calls.1));
-    report.row("two threads, 5,000 keys each, beside governor's two", beside, "x governor", Target::None);
-
-    let calls = (|_: usize, _: u64| theirs(7), |_: usize, _: u64| ours(7));
-    let beside = ratio(Crowd::of(2, &calls.0), Crowd::of(2, &calls.1));
-    report.row("two threads on one key", beside, "x governor", at_least(2.0));
-
-    let calls =
-        (|_: usize, _: u64| _ = black_box(direct.check()), |_: usize, _: u64| _ = black_box(now(unkeyed())));
-    let beside = ratio(Crowd::of(2, &calls.0), Crowd::of(2, &calls.1));
-    report.row("two threads, unkeyed", beside, "x governor, direct", Target::None);
+    let mut rows = [
+        Row::speedup("two threads that compute, each for itself", &compute),
+        Row::speedup("two threads, a key each", &our_key).at_least(SPEEDUP),
+        Row::speedup("two threads, 5,000 keys each", &our_keys).at_least(SPEEDUP),
+        Row::speedup("two threads, a clock and 5,000 words each, two cache lines for each", &two_lines),
+        Row::speedup("two threads, a clock and 5,000 words each, a cache line for each", &a_line),
+        Row::speedup("two threads, a clock and 5,000 words each, 48 bytes for each", &packed),
+        Row::speedup(
+            "two threads, a clock and 5,000 words each, 48 bytes for each, behind 256 locks",
+            &behind_lock,
+        ),
+        Row::speedup("two threads, 5,000 keys each, governor", &their_keys),
+        Row::beside(
+            "two threads, 5,000 keys each, beside governor's two",
+            &their_keys,
+            &our_keys,
+            "x governor",
+        ),
+        Row::beside("two threads on one key", &their_only_key, &our_only_key, "x governor").at_least(2.0),
+        Row::beside("two threads, unkeyed", &their_unkeyed, &our_unkeyed, "x governor, direct"),
+        Row::new(
+            "one thread, a clock and 10,000 words, two cache lines for each",
+            Crowd::of(1, &one_thread_packed),
+            Crowd::of(1, &one_thread_spread),
+            "x 48 bytes for each",
+        ),
+    ];
+    // All of them in each round, so that noise hits them alike.
+    for round in 0..=ROUNDS {
+        for row in &mut rows {
+            row.round(round);
+        }
+    }
+    let machine = rows[0].ratio();
+    for row in &rows {
+        // Threads that have no processor each neither help nor disturb one another.
+        let target = match row.wanted {
+            Some(least) if machine < SPEEDUP => Target::Untold(least),
+            Some(least) => Target::AtLeast(least),
+            None => Target::None,
+        };
+        report.row(row.path, row.ratio(), row.unit, target);
+    }
 }
