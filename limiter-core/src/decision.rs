@@ -182,6 +182,8 @@ impl Decision {
     /// # login(&LocalLimiter::new(), "alice").unwrap();
     /// ```
     ///
+    /// The process remembers every rule of which a call was rejected so, as a limiter remembers those it met.
+    ///
     /// # Errors
     ///
     /// If the call may not go.

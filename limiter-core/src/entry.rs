@@ -54,7 +54,7 @@ pub enum Told {
     /// It does not go.
     Rejected(Rejected),
     /// It waits for its turn, or is not decided yet. If it does not go then, it is told why. Who [waits](Self::settled) drops it,
-    /// so that nobody else has to look whether there is something to drop.
+    /// so that nobody else has to look whether there is something to drop. Who panics before that leaks it.
     Later(ManuallyDrop<Later>),
 }
 
@@ -130,6 +130,7 @@ impl Told {
 
     /// The verdict on a call that waits.
     pub(crate) fn wait(&mut self, later: Later) -> Verdict {
+        debug_assert!(!matches!(self, Self::Later(_)), "nobody drops what is told before");
         *self = Self::Later(ManuallyDrop::new(later));
         Verdict::Told
     }

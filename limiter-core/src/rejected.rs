@@ -121,7 +121,7 @@ impl Rejected {
         self.last_word().window()
     }
 
-    /// How many permits are left: fewer than the call costs.
+    /// How many permits are left: fewer than the call costs, or none.
     pub fn remaining(&self) -> u64 {
         self.standing().remaining()
     }

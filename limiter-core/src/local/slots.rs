@@ -24,7 +24,8 @@ const PLACES: usize = 5;
 
 /// From one look of [`Slots::remove_some`] to the next: the golden section of the table, so that those of any time are spread
 /// evenly over it, and those that are yet to come too, also once it has become smaller. Else the keys that are left would stand
-/// beside each other, and too close together in a smaller table. It is odd, so that every bucket has its turn.
+/// beside each other, and too close together in a smaller table. Every bucket has its turn before there were twice as many
+/// looks as buckets, in a table of millions ten times as many.
 const STEP: u32 = 0x9e37_79b9;
 
 /// With states of one word, two cache lines, of which a key and its states mostly need one.

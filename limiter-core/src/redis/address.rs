@@ -73,7 +73,7 @@ impl Login {
             }
             Host::Tcp(host, port) => ConnectionAddr::Tcp(host, port),
         };
-        // Without it a decision waits for the acknowledgement of the one before.
+        // Without it a decision waits for the acknowledgement of the one before. Sockets without TLS are ours: connection.rs.
         let tcp = TcpSettings::default().set_nodelay(true);
         Ok(address.into_connection_info()?.set_tcp_settings(tcp))
     }

@@ -100,7 +100,7 @@ impl Batch {
         matches!(&*self.turns, [turn] if turn.asked.len() == 1)
     }
 
-    /// When one of those who ask waits no more.
+    /// When the first of those who ask waits no more.
     pub(super) fn deadline(&self) -> Instant {
         self.turns[0].first().deadline
     }

@@ -26,7 +26,7 @@ enum Driver {
     Task { task: JoinHandle<Option<Driving>>, recall: Option<oneshot::Sender<()>> },
     /// A task of the client crate, which keeps TLS to itself.
     Client,
-    /// The connection has ended.
+    /// The connection has ended, or changes hands.
     Nobody,
 }
 
@@ -126,10 +126,12 @@ impl Connection {
         let (mut commands, longest_answer) = (self.commands.clone(), self.longest_answer);
         let mut asking = pin!(ask(&mut commands));
         let answer = async {
-            tokio::select! {
-                biased;
-                answer = &mut asking => answer,
-                () = self.drive() => asking.await,
+            loop {
+                tokio::select! {
+                    biased;
+                    answer = &mut asking => break answer,
+                    () = self.drive() => {}
+                }
             }
         };
         let late = |_| RedisError::from((ErrorKind::Io, "the server is too slow"));

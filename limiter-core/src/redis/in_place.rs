@@ -7,8 +7,8 @@ use std::task::{Context, Poll, Wake, Waker};
 
 /// A future that is polled again at once where it was woken while it was polled.
 ///
-/// A runtime puts a task that wakes itself behind all others, and wakes another thread that may take it over. Both take longer than
-/// what there is to do.
+/// A runtime puts a task that wakes itself behind all others, and wakes another thread that may take it over. Both take
+/// longer than what there is to do.
 pub(super) struct InPlace<F> {
     future: Pin<Box<F>>,
     bell: Arc<Bell>,
@@ -43,13 +43,20 @@ impl<F: Future> Future for InPlace<F> {
         let Self { future, bell, waker } = &mut *self;
         bell.task.lock().unwrap_or_else(PoisonError::into_inner).clone_from(context.waker());
         loop {
-            bell.state.store(INSIDE, Ordering::Release);
+            // What was done before a wake that is overwritten here is seen by the poll.
+            bell.state.swap(INSIDE, Ordering::AcqRel);
             if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(waker)) {
                 return Poll::Ready(output);
             }
             let outside =
                 bell.state.compare_exchange(INSIDE, OUTSIDE, Ordering::AcqRel, Ordering::Acquire).is_ok();
             if outside {
+                return Poll::Pending;
+            }
+            // Nothing is ready for a task that has done much, until it has been elsewhere.
+            if !tokio::task::coop::has_budget_remaining() {
+                bell.state.store(OUTSIDE, Ordering::Release);
+                context.waker().wake_by_ref();
                 return Poll::Pending;
             }
         }
@@ -124,36 +131,68 @@ mod tests {
         assert_eq!([first, second].map(|task| task.0.load(Ordering::Relaxed)), [0, 1]);
     }
 
-    /// Wakes come at any moment of a poll, from other threads.
+    /// A wake comes at any moment of a poll, from another thread, and what was done before it is seen by the next.
     #[test]
     fn no_wake_is_lost() {
-        const THREADS: u32 = 3;
-        const WAKES: u32 = 20_000;
+        const ROUNDS: u32 = 1_000_000;
 
-        let done = AtomicU32::new(0);
-        let announced = std::sync::Mutex::new(None);
+        let (done, seen) = (AtomicU32::new(0), AtomicU32::new(0));
+        let announced = Mutex::new(None);
+        let mut is_new = true;
         let future = InPlace::new(poll_fn(|context| {
-            announced.lock().unwrap().get_or_insert_with(|| context.waker().clone());
-            if done.load(Ordering::SeqCst) == THREADS * WAKES { Poll::Ready(()) } else { Poll::Pending }
+            // Only once: a lock, or any other exchange, would put in order what has to be in order without it.
+            if std::mem::take(&mut is_new) {
+                *announced.lock().unwrap() = Some(context.waker().clone());
+            }
+            let now = done.load(Ordering::Acquire);
+            if seen.swap(now, Ordering::Release) != now {
+                // As by what one thing that is ready wakes.
+                context.waker().wake_by_ref();
+            }
+            if now == ROUNDS { Poll::Ready(()) } else { Poll::Pending }
         }));
         thread::scope(|scope| {
-            for _ in 0..THREADS {
-                scope.spawn(|| {
-                    let waker = loop {
-                        if let Some(waker) = announced.lock().unwrap().clone() {
-                            break waker;
-                        }
-                        thread::yield_now();
-                    };
-                    for _ in 0..WAKES {
-                        done.fetch_add(1, Ordering::SeqCst);
-                        waker.wake_by_ref();
+            scope.spawn(|| {
+                let waker = loop {
+                    if let Some(waker) = announced.lock().unwrap().clone() {
+                        break waker;
                     }
-                });
-            }
-            // Whoever sleeps through a wake sleeps for ever.
+                    thread::yield_now();
+                };
+                for round in 1..=ROUNDS {
+                    done.store(round, Ordering::Release);
+                    waker.wake_by_ref();
+                    // Nobody wakes it again before it has seen this.
+                    let start = std::time::Instant::now();
+                    while seen.load(Ordering::Acquire) != round {
+                        std::hint::spin_loop();
+                        if start.elapsed() > std::time::Duration::from_secs(60) {
+                            done.store(ROUNDS, Ordering::Release);
+                            waker.wake_by_ref();
+                            panic!("it slept through wake {round}");
+                        }
+                    }
+                }
+            });
             let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
             runtime.block_on(future);
         });
+    }
+
+    /// Also where a runtime has no other way to put it off than to wake it.
+    #[test]
+    fn it_comes_back_to_the_runtime() {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_time()
+            .build()
+            .expect("a runtime");
+        let busy = InPlace::new(async {
+            loop {
+                tokio::task::consume_budget().await;
+            }
+        });
+        let short = std::time::Duration::from_millis(10);
+        assert!(runtime.block_on(async { tokio::time::timeout(short, busy).await }).is_err());
     }
 }

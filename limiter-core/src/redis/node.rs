@@ -1,8 +1,8 @@
 //! One server, and the one task that talks to it.
 //!
 //! The task takes all questions that are there, puts those for one key into one script call, several keys of one rule as
-//! well, and all script calls into pipelines. A key whose script call is under way is not asked again until the answer is here: questions for it gather
-//! meanwhile, and go together in the next. Nobody waits for anybody else's key.
+//! well, and all script calls into pipelines. A key whose script call is under way is not asked again until the answer is
+//! here: questions for it gather meanwhile, and go together in the next. Nobody waits for anybody else's key.
 //!
 //! A question whose asker has gone is not sent. One that was sent without an answer is never sent again.
 
@@ -176,9 +176,12 @@ struct Talk {
     is_crowded: bool,
     /// Whether many asked since the last beat.
     met_a_crowd: bool,
+    /// Whether an answer was overdue at the last beat.
+    is_overdue: bool,
     /// When the connection is tried next, if nobody uses it.
     next_try: Instant,
-    /// What goes on beside the talk, and tells it, such as the search for a server while there is no connection. It ends with it.
+    /// What goes on beside the talk, and tells it, such as the search for a server while there is no connection. It ends
+    /// with it.
     beside: JoinSet<()>,
     tell: Tell,
     /// How many connections were tried since one brought a decision.
@@ -204,6 +207,7 @@ impl Talk {
             sent: Sent::default(),
             is_crowded: false,
             met_a_crowd: false,
+            is_overdue: false,
             next_try: Instant::now(),
             beside: JoinSet::new(),
             tell,
@@ -230,7 +234,8 @@ impl Talk {
                     if count == 0 {
                         return;
                     }
-                    if arrived.len() > 1 || !self.sent.is_empty() {
+                    let asked = arrived.iter().filter(|message| matches!(message, Message::Asked(_))).count();
+                    if asked > 1 || (asked == 1 && self.sent.has_questions()) {
                         self.meet_a_crowd();
                     }
                     if self.is_crowded {
@@ -289,11 +294,13 @@ impl Talk {
         }
     }
 
-    /// Gives up a connection that owes an answer for too long, and finds out whether one that nobody uses still holds, so that the
-    /// next call need not.
+    /// Gives up a connection that owes an answer for too long, and finds out whether one that nobody uses still holds, so
+    /// that the next call need not.
     fn beat(&mut self) {
         let now = Instant::now();
-        if self.sent.is_overdue(now) {
+        // Twice: where the whole process stood still, answers that are there may not have been seen yet.
+        let was_overdue = std::mem::replace(&mut self.is_overdue, self.sent.is_overdue(now));
+        if was_overdue && self.is_overdue {
             return self.disconnect();
         }
         self.is_crowded = std::mem::take(&mut self.met_a_crowd);
@@ -311,6 +318,10 @@ impl Talk {
 
     fn connected(&mut self, connection: Connection) {
         self.connection = Some(connection);
+        self.is_overdue = false;
+        if self.is_crowded {
+            self.meet_a_crowd();
+        }
         self.breaker.set(Health::Up);
     }
 
@@ -424,7 +435,7 @@ impl Talk {
         (!batch.turns.is_empty()).then_some(batch)
     }
 
-    /// Answers what was in a pipeline. Without replies, the connection broke or its answer is long overdue: what was sent
+    /// Answers what was in a pipeline. Without replies, the connection broke: what was sent
     /// may have been done.
     fn receive(&mut self, batches: Vec<Batch>, replies: Option<Vec<Value>>) {
         let Some(replies) = replies else {

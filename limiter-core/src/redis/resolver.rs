@@ -72,14 +72,12 @@ impl Resolver {
             Target::Sentinel { sentinels, primary } => self.primary(sentinels, primary).await?,
         };
         let mut connection = self.open(&self.login.client(&host)?).await?;
-        let is_named = matches!(self.target, Target::Sentinel { .. });
-        let prepare = async |commands: &mut MultiplexedConnection| {
-            if is_named {
-                must_be_primary(commands).await?;
-            }
-            self.load_scripts(commands).await
-        };
-        connection.with(prepare).await?;
+        if matches!(self.target, Target::Sentinel { .. }) {
+            connection.with(must_be_primary).await?;
+        }
+        connection
+            .with(async |commands: &mut MultiplexedConnection| self.load_scripts(commands).await)
+            .await?;
         Ok((connection, host))
     }
 

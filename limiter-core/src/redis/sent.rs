@@ -69,6 +69,11 @@ impl Sent {
         self.0.is_empty()
     }
 
+    /// Whether somebody waits for an answer.
+    pub(super) fn has_questions(&self) -> bool {
+        self.0.iter().any(|under_way| !under_way.batches.is_empty())
+    }
+
     pub(super) fn is_overdue(&self, now: Instant) -> bool {
         self.0.front().is_some_and(|oldest| oldest.due < now)
     }
