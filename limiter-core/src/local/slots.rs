@@ -21,6 +21,10 @@ pub(super) struct Slots<S> {
 
 /// How many keys a bucket holds.
 const PLACES: usize = 5;
+/// How many bytes come from memory at once.
+const LINE: usize = 64;
+/// So few buckets of a shard are mostly in a cache.
+const CACHED: usize = 32;
 
 /// From one look of [`Slots::remove_some`] to the next: the golden section of the table, so that those of any time are spread
 /// evenly over it, and those that are yet to come too, also once it has become smaller. Else the keys that are left would stand
@@ -94,10 +98,15 @@ impl<S> Slots<S> {
     pub(super) fn find_at_home(&mut self, hash: u64, key: StoredKey) -> Option<&mut S> {
         debug_assert!(key != StoredKey::NONE, "that is no key");
         let at = home(hash, self.buckets.len());
+        let is_large = self.buckets.len() > CACHED;
         // There is none before the first key.
         let bucket = self.buckets.get_mut(at)?;
-        let place = bucket.summary.places_of(tag(hash)).next()?;
-        let entry = &mut bucket.entries[place];
+        let mut places = bucket.summary.places_of(tag(hash));
+        if size_of::<Bucket<S>>() == 2 * LINE && is_large {
+            // Says no more of the last place than its tag does, but has both lines of the bucket come from memory at once.
+            places.add_if(PLACES - 1, bucket.entries[PLACES - 1].key.halves()[0] == key.halves()[0]);
+        }
+        let entry = &mut bucket.entries[places.next()?];
         (entry.key == key).then_some(&mut entry.states)
     }
 
@@ -267,6 +276,13 @@ impl Summary {
 
 /// Some places of a bucket: the highest bit of the byte of each.
 struct Places(u64);
+
+impl Places {
+    #[inline]
+    fn add_if(&mut self, place: usize, is_one: bool) {
+        self.0 |= u64::from(is_one) << (8 * place + 7);
+    }
+}
 
 impl Iterator for Places {
     type Item = usize;
