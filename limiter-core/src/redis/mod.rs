@@ -14,6 +14,7 @@ mod node;
 mod question;
 mod resolver;
 mod sent;
+mod talk;
 
 use std::fmt;
 use std::sync::Arc;
